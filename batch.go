@@ -1,0 +1,78 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"sync"
+)
+
+// ExecuteAll runs the calls of one turn and returns one envelope per call, in
+// their order, whatever happens to the siblings. Calls of tools that change
+// something run one after the other, in call order, so that refs are claimed
+// in that order; those that only read run beside them, at most Concurrency at a
+// time. The bound belongs to this call of ExecuteAll, so a tool may call
+// ExecuteAll itself.
+func (x *Executor) ExecuteAll(ctx context.Context, calls []Call) []Envelope[json.RawMessage] {
+	out := make([]Envelope[json.RawMessage], len(calls))
+	var reads, writes []int
+	for i, c := range calls {
+		if t := x.toolNamed(c.Name); t != nil && t.guarded() {
+			writes = append(writes, i)
+		} else {
+			reads = append(reads, i)
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, i := range writes {
+			out[i] = x.isolated(ctx, calls[i])
+		}
+	})
+	next := make(chan int)
+	for range min(len(reads), batchReads()) {
+		wg.Go(func() {
+			for i := range next {
+				out[i] = x.isolated(ctx, calls[i])
+			}
+		})
+	}
+	for _, i := range reads {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}
+
+// batchReads bounds the reads of one batch that run at a time.
+func batchReads() int { return max(8, 2*runtime.GOMAXPROCS(0)) }
+
+// isolated runs one call so that a Goexit of a Cooperative tool ends its own
+// goroutine only: the siblings, and this call's slot, keep their envelopes.
+func (x *Executor) isolated(ctx context.Context, c Call) (e Envelope[json.RawMessage]) {
+	if t := x.toolNamed(c.Name); t == nil || !t.cooperative {
+		return x.Execute(ctx, c)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e = x.exited(c) // stands when the goroutine dies
+		e = x.Execute(ctx, c)
+	}()
+	<-done
+	return e
+}
+
+// exited answers a call whose goroutine was ended by its Cooperative tool.
+func (x *Executor) exited(req Call) Envelope[json.RawMessage] {
+	t := x.toolNamed(req.Name)
+	c := x.refusedCall(t, req)
+	f := &Failure{Code: CodeToolPanic}
+	f.complete()
+	state := CommitUnknown
+	if !t.guarded() {
+		state = NotCommitted
+	}
+	return c.raw(c.failed(f, state, 0, 0))
+}

@@ -1,0 +1,396 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/toolexec/toolexec/internal/attempt"
+	"github.com/toolexec/toolexec/internal/canonical"
+)
+
+// none is the result type of the core, which sees no results.
+type none struct{}
+
+// head is an envelope without its result.
+type head = Envelope[none]
+
+// call is one request to run a tool, from its preparation to its envelope. It
+// is owned by the caller's goroutine, except where an invocation that outlives
+// it reads what is set before the first attempt: x, t, shell, key, arguments,
+// encode, session.
+type call struct {
+	x     *Executor
+	t     *tool
+	shell shell
+
+	id     string
+	key    Key
+	minted bool
+	alias  string
+	runID  string
+
+	start time.Time
+	total time.Time // zero: no total deadline
+	tries int       // attempts made
+
+	encode     bool // results are needed as JSON
+	byName     bool
+	arguments  []byte // the call's JSON: the private copy that identity rests on
+	intent     intent
+	session    *session // nil for ReadOnly, and before the first dispatch
+	refused    repeatKey
+	hasRefused bool
+
+	record Record        // of the operation, as this call last saw it
+	offset time.Duration // the store's clock less ours, never too large
+
+	winner *invocation // whose typed result is the answer's
+	result []byte      // or the encoded result
+	caller context.Context
+}
+
+func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
+	c.x, c.t, c.shell = x, t, s
+	c.encode = t.guarded()
+	c.key.Ref, c.key.Scope, c.runID = callContext(ctx)
+}
+
+// do is the core: prepare, run, answer.
+func (c *call) do(ctx context.Context) (h head) {
+	c.caller = ctx
+	c.start = time.Now()
+	c.setTotal(ctx)
+	if o := c.x.Observer; o != nil {
+		info := CallInfo{ID: c.id, Tool: c.t.name, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
+		ctx = observeStart(o, ctx, info)
+		defer func() {
+			info.OperationRef, info.Took, info.Done = c.key.Ref, time.Since(c.start), true
+			info.setAnswer(&h)
+			observeEnd(o, ctx, info)
+		}()
+	}
+	if !c.t.guarded() {
+		return c.read(ctx)
+	}
+	return c.guarded(ctx)
+}
+
+func (c *call) setTotal(ctx context.Context) {
+	if d := c.t.policy.TotalDeadline; d > 0 {
+		c.total = c.start.Add(d)
+	}
+	if d, ok := ctx.Deadline(); ok && (c.total.IsZero() || d.Before(c.total)) {
+		c.total = d
+	}
+}
+
+// left is the time until the total deadline.
+func (c *call) left() time.Duration {
+	if c.total.IsZero() {
+		return time.Duration(1<<63 - 1)
+	}
+	return time.Until(c.total)
+}
+
+// read runs a ReadOnly tool: nothing is recorded, so every failure is
+// not_committed.
+func (c *call) read(ctx context.Context) head {
+	if h, refused := c.prepareRead(ctx); refused {
+		return h
+	}
+	out := c.attempts(ctx, nil)
+	if out.fail == nil {
+		return c.readSuccess(out.won)
+	}
+	return c.remember(c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0)))
+}
+
+// prepareRead refuses what must not run. Only a call within a run needs an
+// identity: to break loops.
+func (c *call) prepareRead(ctx context.Context) (head, bool) {
+	if c.key.Ref != "" && !validRef(c.key.Ref) {
+		return c.invalidRef(), true
+	}
+	if f := c.runCheck(ctx); f != nil {
+		return c.remember(c.failed(f, NotCommitted, 0, 1)), true
+	}
+	if c.runID == "" {
+		return head{}, false
+	}
+	if f := c.identify(); f != nil {
+		return c.failed(f, NotCommitted, 0, 1), true
+	}
+	if f := c.repeated(); f != nil {
+		return c.failed(f, NotCommitted, 0, c.t.maxCorrect), true
+	}
+	return head{}, false
+}
+
+// readSuccess hands over the result; by name, only if it keeps its contract.
+func (c *call) readSuccess(won *invocation) head {
+	if c.byName && won.encodeErr != nil {
+		f := &Failure{Code: CodeResultMalformed, Evidence: EvidenceCommitted, Err: won.encodeErr}
+		f.complete()
+		return c.failed(f, NotCommitted, 0, 0)
+	}
+	if c.t.output != nil {
+		if f := c.breaksContract(won); f != nil {
+			return c.failed(f, NotCommitted, 0, 0)
+		}
+	}
+	c.winner, c.result = won, won.encoded
+	h := c.succeeded(&Verification{CheckedAt: time.Now(), Source: SourceExecution})
+	h.HasResult = true
+	return h
+}
+
+// breaksContract validates a result against the tool's output schema.
+func (c *call) breaksContract(won *invocation) *Failure {
+	raw, err := won.encoded, won.encodeErr
+	if raw == nil && err == nil {
+		raw, err = won.encodeResult()
+	}
+	if err == nil && len(c.t.output.Validate(raw)) == 0 {
+		return nil
+	}
+	f := &Failure{Code: CodeResultMalformed, Evidence: EvidenceCommitted, Err: err}
+	f.complete()
+	return f
+}
+
+// outcome is how the attempts of one ownership ended.
+type outcome struct {
+	won       *invocation
+	fail      *Failure // nil when won
+	notBefore time.Duration
+}
+
+// attempts runs the tool until it succeeds, or another attempt is not useful or
+// not allowed. s is nil for a read.
+func (c *call) attempts(ctx context.Context, s *session) outcome {
+	wait := c.t.policy.Backoff.pauses()
+	for {
+		if f := c.mayStart(ctx); f != nil {
+			return outcome{fail: f}
+		}
+		i := c.dispatch(ctx, s)
+		if i.fail == nil {
+			return outcome{won: i.invocation}
+		}
+		out := outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
+		state := NotCommitted
+		if s != nil {
+			state = s.commitState()
+		}
+		if !mayRetry(c.t.effect, i.fail, state) || ctx.Err() != nil || c.approvalSpent(s) {
+			return out
+		}
+		pause := max(wait.next(), i.fail.RetryAfter)
+		out.notBefore = pause
+		if !c.worthWaiting(pause, s) {
+			return out
+		}
+		if f := c.pause(ctx, pause, i.fail); f != nil {
+			out.fail = f
+			return out
+		}
+		if s != nil && !s.nextAttempt(ctx) {
+			return out
+		}
+	}
+}
+
+// approvalSpent: an approval allows one dispatch, unless it was never sent.
+func (c *call) approvalSpent(s *session) bool { return c.intent.approval && !s.allUnsent() }
+
+// dispatched is an attempt and its failure.
+type dispatched struct {
+	*invocation
+	fail *Failure
+}
+
+// mayStart refuses an attempt that must not start; nothing was sent then.
+func (c *call) mayStart(ctx context.Context) *Failure {
+	if ctx.Err() != nil || c.left() <= 0 {
+		f := c.cutFailure()
+		f.Evidence = EvidenceNotSent
+		return f
+	}
+	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.abandoned.Load() >= int64(n) {
+		f := &Failure{Code: CodeToolBusy, Evidence: EvidenceNotSent}
+		f.complete()
+		return f
+	}
+	return nil
+}
+
+// dispatch runs one attempt.
+func (c *call) dispatch(ctx context.Context, s *session) dispatched {
+	i := c.shell.body()
+	c.tries++
+	i.n = c.tries
+	if o := c.x.Observer; o != nil {
+		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
+		ctx = observeStart(o, ctx, info)
+		began := time.Now()
+		f := c.invoke(ctx, s, i)
+		info.Done, info.Took = true, time.Since(began)
+		info.setEnd(i, f)
+		observeEnd(o, ctx, info)
+		return dispatched{i, f}
+	}
+	return dispatched{i, c.invoke(ctx, s, i)}
+}
+
+func (c *call) invoke(ctx context.Context, s *session, i *invocation) *Failure {
+	var deadline time.Time
+	if d := c.t.policy.Deadline; d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
+		deadline = c.total
+	}
+	i.ctx.Init(ctx, deadline, errDeadline, i)
+	if s != nil {
+		s.add(i)
+	}
+	return i.run()
+}
+
+// errDeadline is the cause of a context whose attempt is out of time.
+var errDeadline = deadlineError{}
+
+type deadlineError struct{}
+
+func (deadlineError) Error() string   { return "toolexec: the attempt's deadline has passed" }
+func (deadlineError) Unwrap() error   { return context.DeadlineExceeded }
+func (deadlineError) Timeout() bool   { return true }
+func (deadlineError) Temporary() bool { return true }
+
+// cutFailure is what the end of the caller's patience means: its cancel, or a
+// deadline. Both say nothing about what was sent.
+func (c *call) cutFailure() *Failure {
+	f := &Failure{Code: CodeDeadlineExceeded, Err: errDeadline}
+	if errors.Is(c.caller.Err(), context.Canceled) {
+		f.Code, f.Err = CodeCancelled, context.Cause(c.caller)
+	}
+	f.complete()
+	return f
+}
+
+// classify says what an error of the tool means. The caller's cancel is told
+// apart from the attempt's deadline and from a cancel that the tool made up.
+func (c *call) classify(ctx *attempt.Context, err error) (f *Failure) {
+	defer func() {
+		if r := recover(); r != nil { // Unwrap, Is, As or a behaviour of the error itself
+			f = &Failure{Code: CodeToolFailed, Err: errors.New("classifying the tool's error panicked")}
+			f.complete()
+		}
+	}()
+	f = classification{classifiers: c.t.classifiers, oneRequest: c.t.oneRequest || c.t.effect == ReadOnly, plain: c.t.errorsMean}.classify(err)
+	if errors.Is(c.caller.Err(), context.Canceled) && errors.Is(err, context.Canceled) {
+		f.Code, f.Class, f.Category = CodeCancelled, ClassTransient, CategoryInternal
+	}
+	return f
+}
+
+// worthWaiting: retries are left, the budget of the operation is, and the pause
+// is one that is slept and ends in time.
+func (c *call) worthWaiting(pause time.Duration, s *session) bool {
+	p := &c.t.policy
+	if c.tries > p.MaxRetries || c.tries >= p.lifetime() || pause > max(p.MaxPause, 0) || pause >= c.left() {
+		return false
+	}
+	return s == nil || s.attemptsUsed() < p.lifetime()
+}
+
+// pause sleeps; it returns a failure when the caller cancelled meanwhile, with
+// the last failure kept in its cause.
+func (c *call) pause(ctx context.Context, d time.Duration, last *Failure) *Failure {
+	if d <= 0 {
+		return nil
+	}
+	if o := c.x.Observer; o != nil {
+		info := PauseInfo{Tool: c.t.name, Key: c.key, For: d, After: last.Code}
+		ctx = observeStart(o, ctx, info)
+		defer func() { info.Done = true; observeEnd(o, ctx, info) }()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	}
+	f := c.cutFailure()
+	f.Evidence = last.Evidence
+	f.Err = errors.Join(f.Err, last)
+	return f
+}
+
+// identify fixes the call's identity before the tool sees the arguments: their
+// private copy and its fingerprint.
+func (c *call) identify() *Failure {
+	raw, err := c.encodeInput()
+	if err != nil {
+		return malformed(CodeInvalidArguments, err)
+	}
+	sum, err := canonical.Sum(c.t.name, raw, c.t.exclusions, canonical.Limits{MaxBytes: -1})
+	if err != nil {
+		return malformed(CodeInvalidArguments, err)
+	}
+	c.arguments = raw
+	c.intent.fingerprint = Fingerprint{Rule: fingerprintRule, Sum: sum}
+	return nil
+}
+
+func (c *call) encodeInput() (raw []byte, err error) {
+	if c.t.plainInput {
+		return c.shell.encodeInput()
+	}
+	err = contained(func() error {
+		var e error
+		raw, e = c.shell.encodeInput()
+		return e
+	})
+	return raw, err
+}
+
+// runCheck asks the tool's Check about the arguments as a whole.
+func (c *call) runCheck(context.Context) *Failure {
+	if !c.shell.hasCheck() {
+		return nil
+	}
+	err := contained(c.shell.check)
+	if err == nil {
+		return nil
+	}
+	var crash *containedError
+	if errors.As(err, &crash) {
+		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
+		f.complete()
+		return f
+	}
+	f := &Failure{Err: err}
+	var own *Failure
+	if errors.As(err, &own) {
+		*f = *own
+	}
+	f.Class, f.Code, f.Category, f.Evidence = ClassMalformed, CodeInvalidArguments, CategoryValidation, EvidenceNotSent
+	return f
+}
+
+// encodeResult encodes a typed result that nobody needed as JSON so far.
+func (i *invocation) encodeResult() (raw []byte, err error) {
+	type encoder interface{ encodeOut() ([]byte, error) }
+	err = contained(func() error {
+		var e error
+		raw, e = i.task.(encoder).encodeOut() //nolint:forcetypeassert // every task of this package has it
+		return e
+	})
+	return raw, err
+}
+
+func (i *typedInvocation[In, Out]) encodeOut() ([]byte, error) { return json.Marshal(i.out) }

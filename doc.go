@@ -1,0 +1,2 @@
+// Package toolexec placeholder.
+package toolexec

@@ -1,0 +1,491 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The guard: one record per operation decides who may run it. transition.go
+// says what may happen; this file makes it happen on a Store, and keeps the
+// calls of one process from asking the store the same question twice.
+
+// guarded runs a Write or Idempotent tool.
+func (c *call) guarded(ctx context.Context) head {
+	if f := c.prepare(ctx); f != nil {
+		return c.remember(c.failed(f, NotCommitted, 0, c.t.maxCorrect))
+	}
+	if c.minted {
+		return c.guardedMinted(ctx)
+	}
+	return c.guardedKey(ctx, Record{})
+}
+
+// prepare names the operation and fixes its identity, before anything is
+// looked at or sent.
+func (c *call) prepare(ctx context.Context) *Failure {
+	if c.key.Ref != "" && !validRef(c.key.Ref) {
+		return malformed(CodeInvalidOperationRef, nil)
+	}
+	if f := c.runCheck(ctx); f != nil {
+		return f
+	}
+	if f := c.identify(); f != nil {
+		return f
+	}
+	if f := c.name(); f != nil {
+		return f
+	}
+	return c.intend()
+}
+
+func malformed(code Code, err error) *Failure {
+	return &Failure{Class: ClassMalformed, Code: code, Category: CategoryValidation, Evidence: EvidenceNotSent, Err: err}
+}
+
+// name gives the operation its ref: the tool's business key, else the ref of
+// the call, else a new one.
+func (c *call) name() *Failure {
+	if !c.shell.hasRef() {
+		if c.minted = c.key.Ref == ""; c.minted {
+			c.key.Ref = mintRef()
+		}
+		return nil
+	}
+	var key string
+	if err := contained(func() error { key = c.shell.ref(); return nil }); err != nil {
+		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
+		f.complete()
+		return f
+	}
+	if key == "" {
+		return malformed(CodeInvalidArguments, errors.New("the tool's Ref names no operation for these arguments"))
+	}
+	c.alias, c.key.Ref = c.key.Ref, deriveRef(c.t.name, key)
+	return nil
+}
+
+// intend completes what begin needs to know.
+func (c *call) intend() *Failure {
+	in := &c.intent
+	in.key, in.alias, in.runID, in.owner, in.nonce = c.key, c.alias, c.runID, c.x.owner(), mintNonce()
+	in.arguments, in.repeat = c.arguments, c.repeated() != nil
+	if !c.t.dropArguments {
+		keep, err := c.sealed()
+		if err != nil {
+			f := &Failure{Code: CodeToolFailed, Evidence: EvidenceNotSent, Err: err}
+			f.complete()
+			return f
+		}
+		in.keep = keep
+	}
+	if c.t.approvalTTL == 0 {
+		return nil
+	}
+	in.digest, in.approvalTTL = fieldDigest(c.arguments, ""), c.t.approvalTTL
+	err := contained(func() error {
+		if in.approval = c.shell.needsApproval(); in.approval {
+			in.summary = c.shell.summary()
+		}
+		return nil
+	})
+	if err != nil {
+		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
+		f.complete()
+		return f
+	}
+	return nil
+}
+
+// sealed is what the record keeps of the arguments.
+func (c *call) sealed() (keep []byte, err error) {
+	if c.t.seal == nil {
+		return c.arguments, nil
+	}
+	err = contained(func() error {
+		secret, err := c.t.seal(slices.Clone(c.arguments))
+		if err == nil {
+			keep, err = json.Marshal(secret) // a JSON string: base64
+		}
+		return err
+	})
+	return keep, err
+}
+
+// guardedMinted keeps a ref that nobody gave from starting an operation that
+// is in flight, unknown, awaiting approval or escalated under another ref:
+// that one is continued.
+func (c *call) guardedMinted(ctx context.Context) head {
+	same := printKey{c.key.Scope, c.t.name, c.intent.fingerprint}
+	for {
+		f, mine := c.x.prints.enter(same)
+		if mine {
+			defer func() { c.x.prints.leave(same, f, c.record) }()
+			open, err := c.x.findOpen(ctx, same)
+			if err != nil {
+				return c.guardUnavailable(err)
+			}
+			if open.State != StateAbsent {
+				c.adopt(open.Key)
+			}
+			return c.guardedKey(ctx, open)
+		}
+		if h, done := c.awaitFlight(ctx, f); done {
+			return h
+		}
+	}
+}
+
+// adopt continues the operation of key.
+func (c *call) adopt(key Key) { c.key, c.intent.key, c.minted = key, key, false }
+
+// guardedKey runs, or waits for, the operation of c.key. Calls of one process
+// take turns, so that fifty duplicates cost the store what one call does.
+func (c *call) guardedKey(ctx context.Context, base Record) head {
+	for {
+		f, mine := c.x.flights.enter(c.key)
+		if mine {
+			key := c.key
+			defer func() { c.x.flights.leave(key, f, c.record) }()
+			return c.own(ctx, base)
+		}
+		if h, done := c.awaitFlight(ctx, f); done {
+			return h
+		}
+		base = f.record // where the other one left it
+	}
+}
+
+// awaitFlight waits for another call of this process. done is false when that
+// one left the operation open: then this call begins itself, on its own budget.
+func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
+	stop, cancel := c.untilTotal(ctx)
+	defer cancel()
+	select {
+	case <-f.done:
+	case <-stop.Done():
+		return c.inProgress(), true
+	}
+	r := f.record
+	if r.State == StateCommitted && r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint {
+		c.key = r.Key
+		return c.replay(r), true
+	}
+	return head{}, false
+}
+
+// untilTotal bounds a wait by the caller and the total deadline.
+func (c *call) untilTotal(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.total.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, c.total)
+}
+
+// own takes the operation through as many transitions as this call may.
+func (c *call) own(ctx context.Context, base Record) head {
+	c.record = base
+	looked := false // one look-up a call
+	for {
+		if f := c.mayStart(ctx); f != nil {
+			return c.peek(ctx, f)
+		}
+		mv, h, answered := c.begin(ctx)
+		if answered {
+			return h
+		}
+		c.observeDecision(ctx, mv)
+		switch mv {
+		case moveRun:
+			h, again := c.runOwned(ctx, &looked)
+			if !again {
+				return h
+			}
+		case moveWait:
+			if !c.awaitOwner(ctx) {
+				return c.inProgress()
+			}
+		case moveVerify:
+			if looked {
+				return c.standing(mv)
+			}
+			looked = true
+			c.verify(ctx)
+		case moveReplay:
+			return c.replay(c.record)
+		default:
+			return c.standing(mv)
+		}
+	}
+}
+
+// begin asks the state machine and stores what it says. answered is true when
+// the store could not be asked.
+func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
+	in := &c.intent
+	if c.session != nil { // a further ownership within this call
+		in.nonce = mintNonce()
+	}
+	wait := Backoff{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond}.pauses()
+	for failures := 0; ; {
+		next := c.record.cloneHead()
+		next.Arguments, next.Result = nil, nil
+		mv = c.t.begin(&next, in, c.storeNow())
+		if !needsSave(&c.record, &next, mv) {
+			return mv, head{}, false
+		}
+		stored, err := c.x.save(ctx, next)
+		switch {
+		case err == nil:
+			c.saw(stored)
+			return mv, head{}, false
+		case errors.Is(err, ErrConflict):
+			c.saw(stored)
+			if stored.State == StateInFlight && stored.Nonce == in.nonce {
+				return moveRun, head{}, false // an earlier try whose end was unclear
+			}
+		case errors.Is(err, ErrStoreFull):
+			return 0, c.guardFull(err), true
+		default:
+			if failures++; failures > 2 || !sleepUntil(ctx, wait.next()) {
+				return 0, c.guardUnavailable(err), true
+			}
+		}
+	}
+}
+
+// needsSave: only what changed is stored, so a refusal leaves no trace.
+func needsSave(was, is *Record, mv move) bool {
+	if mv == moveRun || was.State != is.State || was.Fingerprint != is.Fingerprint {
+		return true
+	}
+	return is.Approval != nil && (was.Approval == nil || *was.Approval != *is.Approval)
+}
+
+// runOwned runs the operation and stores how it ended. again is true when the
+// state machine should be asked once more: after a look-up found no effect.
+func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) {
+	s := &session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1}
+	c.session = s
+	defer s.abandonOnExit()
+	out := c.attempts(ctx, s)
+	rec, stored := s.end(out)
+	c.saw(rec)
+	switch {
+	case out.fail == nil:
+		return c.success(out.won, rec, stored), false
+	case rec.State == StateCommitted:
+		return c.marked(rec, stored), false
+	}
+	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.left() > 0 {
+		*looked = true
+		c.verify(ctx)
+		if c.record.State == StateCommitted {
+			return c.verifiedSuccess(c.record), false
+		}
+		if c.record.State == StateReleased && out.fail.Class == ClassTransient && c.tries <= c.t.policy.MaxRetries {
+			return head{}, true
+		}
+	}
+	return c.ownFailure(out, stored), false
+}
+
+// awaitOwner waits for the owner in another process: by notification where the
+// store can, else by polling. False when the time is up.
+func (c *call) awaitOwner(ctx context.Context) bool {
+	stop, cancel := c.untilTotal(ctx)
+	defer cancel()
+	lease := c.record.LeaseUntil
+	if !lease.IsZero() {
+		var cancelLease context.CancelFunc
+		stop, cancelLease = context.WithDeadline(stop, c.local(lease).Add(time.Millisecond))
+		defer cancelLease()
+	}
+	_ = c.x.awaitChange(stop, c.key, c.record.Version)
+	if ctx.Err() != nil || c.left() <= 0 {
+		return false
+	}
+	fresh, err := c.x.load(ctx, c.key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		c.record = Record{}
+	case err != nil:
+		return false
+	default:
+		c.saw(fresh)
+	}
+	return true
+}
+
+// peek answers a call that may not start anything from what the record says:
+// without it the answer would be a guess.
+func (c *call) peek(ctx context.Context, f *Failure) head {
+	if c.minted && c.record.State == StateAbsent {
+		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
+	}
+	peekCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	defer cancel()
+	rec, err := c.x.load(peekCtx, c.key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
+	case err != nil:
+		f.Err = errors.Join(f.Err, err)
+		return c.failed(f, CommitUnknown, 0, 0)
+	}
+	c.saw(rec)
+	if rec.Tool != c.t.name || rec.Fingerprint != c.intent.fingerprint && rec.State != StateReleased && rec.State != StateRejected {
+		return c.standing(moveRefReused)
+	}
+	switch rec.State.Safe() {
+	case StateCommitted:
+		return c.replay(rec)
+	case StateReleased:
+		return c.failed(f, NotCommitted, c.wait(rec.NotBefore), c.attemptsLeft())
+	case StateRejected:
+		return c.failed(f, NotCommitted, 0, c.attemptsLeft())
+	case StateInFlight:
+		return c.failed(f, CommitUnknown, 0, c.attemptsLeft())
+	case StateUnknown:
+		return c.standing(moveUnknown)
+	case StateAwaitingApproval:
+		return c.standing(moveNeedApprove)
+	}
+	return c.standing(moveEscalated)
+}
+
+// saw notes a record and how the store's clock stands to ours: the reading was
+// taken before now, so the store's time is never overestimated.
+func (c *call) saw(r Record) {
+	c.record = r
+	if !r.Now.IsZero() {
+		c.offset = time.Until(r.Now)
+	}
+}
+
+// storeNow is the store's time, or a little less.
+func (c *call) storeNow() time.Time { return time.Now().Add(c.offset) }
+
+// local is when our clock shows i.
+func (c *call) local(i Instant) time.Time { return i.Time().Add(-c.offset) }
+
+// wait is how long it is until i.
+func (c *call) wait(i Instant) time.Duration {
+	if i.IsZero() {
+		return 0
+	}
+	return max(time.Until(c.local(i)), 0)
+}
+
+func (c *call) attemptsLeft() int { return max(c.t.maxAttempts-c.record.Attempts, 0) }
+
+// failureRecord is what a record keeps of a failure: nothing of its cause.
+func (c *call) failureRecord(f *Failure) *FailureRecord {
+	return &FailureRecord{
+		Code: f.Code, Class: f.Class, Category: f.Category,
+		AgentMessage: f.AgentMessage, UserMessage: f.UserMessage, Details: c.safeDetails(f.Details),
+	}
+}
+
+// rejectedFields are what must change before a rejected call is run again.
+func (c *call) rejectedFields(f *Failure) []FieldDigest {
+	if !f.isSticky() {
+		return nil
+	}
+	var list []FieldDigest
+	for _, e := range f.Fields {
+		if e.Pointer != "" {
+			list = append(list, FieldDigest{e.Pointer, fieldDigest(c.arguments, e.Pointer)})
+		}
+	}
+	return list
+}
+
+// store calls ----------------------------------------------------------------
+
+// update repeats a compare-and-swap on the newest record until it wins. change
+// may be called several times; its error ends the update.
+func (x *Executor) update(ctx context.Context, base Record, change func(*Record) error) (Record, error) {
+	for {
+		next := base.cloneHead()
+		next.Arguments, next.Result = nil, nil
+		if err := change(&next); err != nil {
+			return base, err
+		}
+		stored, err := x.save(ctx, next)
+		switch {
+		case err == nil:
+			return stored, nil
+		case !errors.Is(err, ErrConflict):
+			return base, err
+		case stored.State == StateAbsent:
+			return base, fmt.Errorf("%w: the record is gone", ErrNotFound)
+		}
+		base = stored
+	}
+}
+
+// save, load and list contain a panicking store: its failure is an error like
+// any other.
+func (x *Executor) save(ctx context.Context, r Record) (stored Record, err error) {
+	defer recoverStore(&err)
+	return x.records().Save(ctx, r)
+}
+
+func (x *Executor) load(ctx context.Context, key Key) (r Record, err error) {
+	defer recoverStore(&err)
+	return x.records().Load(ctx, key)
+}
+
+func (x *Executor) list(ctx context.Context, q Query) (page []Record, next Cursor, err error) {
+	defer recoverStore(&err)
+	return x.records().List(ctx, q)
+}
+
+func recoverStore(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("toolexec: the store panicked: %v", r)
+	}
+}
+
+// findOpen returns an operation of the same arguments that a minted ref must
+// not start anew; the zero Record when there is none.
+func (x *Executor) findOpen(ctx context.Context, k printKey) (Record, error) {
+	page, _, err := x.list(ctx, Query{
+		Scope: &k.scope, Tool: k.tool, Fingerprint: k.print, Limit: 1,
+		States: []State{StateInFlight, StateUnknown, StateAwaitingApproval, StateEscalated},
+	})
+	if err != nil || len(page) == 0 {
+		return Record{}, err
+	}
+	return page[0], nil
+}
+
+// volatile reports whether owners and records die together: then an owner is
+// never lost, and there are no leases.
+func (x *Executor) volatile() bool {
+	v, ok := x.records().(Volatile)
+	return ok && v.Volatile()
+}
+
+// awaitChange returns when the record may have changed, or ctx is done.
+func (x *Executor) awaitChange(ctx context.Context, key Key, version int64) error {
+	if w, ok := x.records().(Waiter); ok {
+		return w.Wait(ctx, key, version)
+	}
+	wait := Backoff{Initial: 10 * time.Millisecond, Max: 250 * time.Millisecond}.pauses()
+	for {
+		if !sleepUntil(ctx, wait.next()) {
+			return ctx.Err()
+		}
+		r, err := x.load(ctx, key)
+		if err != nil || r.Version != version {
+			return err
+		}
+	}
+}
+
+func sleepUntil(ctx context.Context, d time.Duration) bool { return sleep(ctx.Done(), d) }

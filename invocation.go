@@ -1,0 +1,297 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/toolexec/toolexec/internal/attempt"
+)
+
+// invocation is one attempt: one run of a tool's function.
+//
+// Its life: running; then either ended (the call saw its end) or cut (the
+// deadline or the caller ended the wait, and the function runs on). A cut one
+// may add late evidence, for itself only.
+type invocation struct {
+	ctx  attempt.Context
+	call *call
+	task attempt.Task // the typed form; itself
+	n    int          // within the call, from 1
+
+	// Written by the tool's goroutine; read after attempt.Run reported the end, or
+	// by late on that goroutine.
+	succeeded bool
+	err       error
+	encoded   []byte // the result as JSON, where one is needed
+	encodeErr error
+	empty     bool
+
+	mu       sync.Mutex // protects what follows; never held across a store call
+	sending  sendState
+	evidence Evidence // what is known of it once it is settled
+	phase    phase
+	marked   bool // MarkCommitted was called
+	result   []byte
+	endedAt  time.Time
+	outlives bool // it is counted as abandoned
+}
+
+// phase is how far an invocation is.
+type phase uint8
+
+const (
+	phaseRunning phase = iota
+	phaseCut           // the caller was answered, the function runs on
+	phaseEnded
+)
+
+// sendState is the point of no return of a tool that marks its sends.
+type sendState uint8
+
+const (
+	sendUnmarked sendState = iota
+	sendMarking            // the record is being told
+	sendMarked
+	sendClosed // nothing may be sent any more
+)
+
+// invocationOf returns the attempt that ctx belongs to, nil outside one.
+func invocationOf(ctx context.Context) *invocation {
+	i, _ := ctx.Value(attempt.StateKey{}).(*invocation)
+	return i
+}
+
+// OperationRef returns the ref of the operation that the running attempt
+// belongs to: the key to hand to the remote side, the same in every attempt.
+// It is "" outside a tool, and in a read that nobody gave a ref.
+func OperationRef(ctx context.Context) string {
+	if i := invocationOf(ctx); i != nil {
+		return i.call.key.Ref
+	}
+	return ""
+}
+
+// Attempt returns the number of the running attempt within its call, from 1;
+// 0 outside a tool.
+func Attempt(ctx context.Context) int {
+	if i := invocationOf(ctx); i != nil {
+		return i.n
+	}
+	return 0
+}
+
+// MarkSent is the point of no return: call it when everything is ready to be
+// sent, and send only if it returns nil. It returns an error that wraps
+// ErrNotSent when the operation's record was lost to another owner, the
+// deadline has passed, the store failed, or no attempt is running; return that
+// error, and nothing was sent. Marking again is free.
+//
+// For a tool that declares MarksSent an attempt that never marked has sent
+// nothing. For others it keeps a stale attempt from sending.
+func MarkSent(ctx context.Context) error {
+	i := invocationOf(ctx)
+	if i == nil {
+		return fmt.Errorf("%w: no attempt is running in this context", ErrNotSent)
+	}
+	return i.markSent()
+}
+
+func (i *invocation) markSent() error {
+	if err := i.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(&i.ctx))
+	}
+	if already, err := i.beginMark(); already || err != nil {
+		return err
+	}
+	var err error
+	if s := i.call.session; s != nil {
+		err = s.markSent()
+	}
+	return i.finishMark(err)
+}
+
+func (i *invocation) beginMark() (already bool, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch i.sending {
+	case sendMarked:
+		return true, nil
+	case sendClosed:
+		return false, fmt.Errorf("%w: the attempt is over", ErrNotSent)
+	case sendMarking:
+		return false, fmt.Errorf("%w: it is being marked already, by another goroutine", ErrNotSent)
+	}
+	i.sending = sendMarking
+	return false, nil
+}
+
+func (i *invocation) finishMark(err error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.sending == sendClosed:
+		return fmt.Errorf("%w: the attempt is over", ErrNotSent)
+	case err != nil:
+		i.sending = sendUnmarked
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	case i.ctx.Err() != nil:
+		i.sending = sendClosed
+		return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(&i.ctx))
+	}
+	i.sending = sendMarked
+	return nil
+}
+
+// MarkCommitted states that the effect exists, before a step of the tool that
+// may still fail: whatever happens then, the operation is committed, with this
+// result (encoded as JSON; what cannot be encoded is left out). It returns an
+// error when no attempt is running in ctx, when the tool is ReadOnly, or when
+// the store could not be told yet, which is tried again at the end of the
+// attempt.
+func MarkCommitted(ctx context.Context, result any) error {
+	i := invocationOf(ctx)
+	switch {
+	case i == nil:
+		return errors.New("toolexec: MarkCommitted: no attempt is running in this context")
+	case i.call.session == nil:
+		return errors.New("toolexec: MarkCommitted: a ReadOnly tool commits nothing")
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		raw = nil
+	}
+	i.mu.Lock()
+	i.marked, i.result, i.evidence = true, raw, EvidenceCommitted
+	i.mu.Unlock()
+	if err := i.call.session.store(); err != nil {
+		return fmt.Errorf("toolexec: MarkCommitted: the store does not know yet: %w", err)
+	}
+	return nil
+}
+
+// run invokes the tool and returns its failure, nil for success.
+func (i *invocation) run() *Failure {
+	if i.call.t.cooperative {
+		return i.ended(attempt.Inline(&i.ctx, i.task))
+	}
+	res, cut := attempt.Run(&i.ctx, i.task)
+	if !cut {
+		return i.ended(res)
+	}
+	return i.cut()
+}
+
+// ended settles an attempt whose end is known.
+func (i *invocation) ended(res attempt.Result) *Failure {
+	f := i.judge(res)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.settle(f)
+	return f
+}
+
+// settle is called with mu held, once the end is known.
+func (i *invocation) settle(f *Failure) {
+	i.phase, i.endedAt = phaseEnded, time.Now()
+	switch {
+	case i.marked || f == nil:
+		i.evidence = EvidenceCommitted
+	default:
+		f.Evidence = i.sentOr(f.Evidence)
+		i.evidence = f.Evidence
+	}
+	i.sending = sendClosed
+}
+
+// sentOr is EvidenceNotSent for a tool that marks its sends and marked none.
+// Called with mu held, before sending is closed.
+func (i *invocation) sentOr(e Evidence) Evidence {
+	if i.call.t.marksSent && i.sending == sendUnmarked {
+		return EvidenceNotSent
+	}
+	return e
+}
+
+// cut answers for an attempt that runs on. From here it must not send, if it
+// asks; if it does not ask, it may.
+func (i *invocation) cut() *Failure {
+	f := i.call.cutFailure()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase == phaseEnded { // late came first
+		f.Evidence = i.evidence
+		return f
+	}
+	i.phase = phaseCut
+	if !i.marked {
+		f.Evidence = i.sentOr(f.Evidence)
+		i.evidence = f.Evidence
+	}
+	i.sending = sendClosed
+	i.outlives = true
+	i.call.x.outlive.add(1)
+	i.call.t.abandoned.Add(1)
+	return f
+}
+
+// Late implements attempt.Task: the end of an attempt that had been cut. It
+// runs on the tool's goroutine.
+func (i *invocation) Late(res attempt.Result) {
+	f := i.judge(res)
+	i.mu.Lock()
+	if f != nil && i.evidence == EvidenceNotSent {
+		f.Evidence = EvidenceNotSent // it had not marked when it was cut, and could not afterwards
+	}
+	i.settle(f)
+	outlives := i.outlives
+	i.outlives = false
+	i.mu.Unlock()
+	if s := i.call.session; s != nil {
+		s.late(i, f)
+	}
+	if outlives {
+		i.call.t.abandoned.Add(-1)
+		i.call.x.outlive.add(-1)
+	}
+}
+
+// judge says what the end of an attempt means; nil is success.
+func (i *invocation) judge(res attempt.Result) *Failure {
+	switch {
+	case res.End != attempt.Returned:
+		f := &Failure{Code: CodeToolPanic, Err: &endError{res}}
+		f.complete()
+		return f
+	case i.succeeded && i.empty:
+		f := Empty("")
+		f.complete()
+		return f
+	case i.succeeded:
+		return nil
+	}
+	return i.call.classify(&i.ctx, i.err)
+}
+
+// endError is how a tool ended that did not return. Its text and Stack are for
+// operators.
+type endError struct{ attempt.Result }
+
+// Error describes the end.
+func (e *endError) Error() string { return describeEnd(e.Result) }
+
+// Unwrap returns a panic value that is an error.
+func (e *endError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+func describeEnd(r attempt.Result) string {
+	if r.End == attempt.Exited {
+		return "runtime.Goexit was called"
+	}
+	return "panic: " + fmt.Sprint(r.Value) // fmt catches a panic of the value's own methods
+}

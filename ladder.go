@@ -1,0 +1,341 @@
+package toolexec
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"io"
+	"net"
+	"reflect"
+	"syscall"
+)
+
+// The built-in ladder says what errors of the standard library, and of drivers
+// that behave alike, mean. It goes by type, sentinel and behaviour, never by
+// text: texts get reworded, translated, and written by whoever is at the other
+// end.
+//
+// It is asked last and sees no adapter's trace, so where an error has two
+// meanings it gives the careful one. A write in doubt is renamed
+// OUTCOME_UNKNOWN later, so doubtful(CodeDeadlineExceeded) is no promise that
+// waiting is enough.
+
+// rung is one row of the ladder. Class and category are those of the code.
+type rung struct {
+	code     Code
+	evidence Evidence
+	// ofRequest: the evidence is about one request or connection, and the tool
+	// may have used another before; see Failure.ofRequest.
+	ofRequest bool
+}
+
+// doubtful: it may have happened.
+func doubtful(c Code) rung { return rung{code: c} }
+
+// rejecting: the remote side refused, and what belonged to it was undone.
+func rejecting(c Code) rung { return rung{code: c, evidence: EvidenceRejected} }
+
+// refusing: the remote side refused this one request or connection.
+func refusing(c Code) rung { return rung{code: c, evidence: EvidenceRejected, ofRequest: true} }
+
+// unsent: this one request was not sent.
+func unsent(c Code) rung { return rung{code: c, evidence: EvidenceNotSent, ofRequest: true} }
+
+func (r rung) failure() Failure {
+	facts := factsOf(r.code, ClassPermanent, CategoryInternal)
+	return Failure{Class: facts.Class, Code: r.code, Category: facts.Category, Evidence: r.evidence, ofRequest: r.ofRequest}
+}
+
+// sentinels is a list because a map panics on an error of a type that cannot be
+// compared. context.Canceled is missing on purpose: a caller's cancellation is
+// seen before the ladder is asked, and one that a tool made up means nothing.
+// The deadlines of context and os have a behaviour, see isTimeout.
+var sentinels = []struct {
+	err  error
+	rung rung
+}{
+	{ErrNotSent, rung{code: CodeDependencyUnavailable, evidence: EvidenceNotSent}}, // the whole attempt
+	{io.EOF, doubtful(CodeOutcomeUnknown)},                                         // net/http: closed without an answer
+	{io.ErrUnexpectedEOF, doubtful(CodeOutcomeUnknown)},                            // an adapter that saw a status knows more
+	{net.ErrClosed, doubtful(CodeDependencyUnavailable)},                           // by us or by them
+	{io.ErrClosedPipe, doubtful(CodeDependencyUnavailable)},                        // the same from net.Pipe
+	{sql.ErrNoRows, refusing(CodeEmptyResult)},                                     // this statement changed no row
+	{sql.ErrConnDone, unsent(CodeDependencyUnavailable)},
+	{sql.ErrTxDone, doubtful(CodeToolFailed)}, // ended elsewhere, one way or the other
+	// "Should not be returned if the server might have performed the operation",
+	// and yet lib/pq returns it for a lost COMMIT (lib/pq #939).
+	{driver.ErrBadConn, doubtful(CodeOutcomeUnknown)},
+}
+
+// namedTypes are recognised by the full name of their type, which is as exact
+// as an assertion. An assertion on crypto/tls would link 47 more packages, 0.6 MB,
+// into programs that may never open a socket; pgx is not a requirement.
+var namedTypes = map[string]rung{
+	// Our side refused the peer in the handshake. Never to be retried or relaxed.
+	"crypto/tls.CertificateVerificationError": unsent(CodeTLSVerificationFailed),
+	// Bare, these may be about any certificate at any time.
+	"crypto/x509.CertificateInvalidError":    doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.ConstraintViolationError":   doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.HostnameError":              doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.InsecureAlgorithmError":     doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.SystemRootsError":           doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.UnhandledCriticalExtension": doubtful(CodeTLSVerificationFailed),
+	"crypto/x509.UnknownAuthorityError":      doubtful(CodeTLSVerificationFailed),
+	"net/http.MaxBytesError":                 doubtful(CodeResultTooLarge),
+	// In pgx 5.9.0 to 5.12.0 receiveMessage returns this too, after the statement
+	// was sent, and it says SafeToRetry (seen for a lost COMMIT). Those from before
+	// sending look the same, so they are lost as proof.
+	"github.com/jackc/pgx/v5/pgconn.connLockError": doubtful(CodeOutcomeUnknown),
+}
+
+// handshakeAlerts are the TLS alerts that refuse a handshake (RFC 8446 §6.2).
+// In TLS 1.3 a refused client certificate is reported after the request was
+// written, but the peer's application never saw it. Other alerts come at any
+// time.
+var handshakeAlerts = map[uint64]rung{
+	40:  refusing(CodeConfigError),            // handshake_failure
+	42:  refusing(CodeAuthenticationRequired), // bad_certificate
+	43:  refusing(CodeAuthenticationRequired), // unsupported_certificate
+	44:  refusing(CodeAuthenticationRequired), // certificate_revoked
+	45:  refusing(CodeAuthenticationRequired), // certificate_expired
+	46:  refusing(CodeAuthenticationRequired), // certificate_unknown
+	48:  refusing(CodeAuthenticationRequired), // unknown_ca
+	49:  refusing(CodeAuthenticationRequired), // access_denied
+	70:  refusing(CodeConfigError),            // protocol_version
+	116: refusing(CodeAuthenticationRequired), // certificate_required
+	120: refusing(CodeConfigError),            // no_application_protocol
+}
+
+// sqlStates are those of PostgreSQL (its appendix A); two characters stand for
+// the rest of a class, what is not listed is left unrecognised. An error of a
+// statement undoes its transaction, so it rejects: a tool that writes in
+// several transactions has to say itself what became of the earlier ones. What
+// a server says while it is being connected to, or ends an idle session with,
+// is about one connection.
+var sqlStates = map[string]rung{
+	"08":    doubtful(CodeOutcomeUnknown),         // 08000, 08003, 08006; 08007 transaction_resolution_unknown
+	"08001": refusing(CodeDependencyUnavailable),  // sqlclient_unable_to_establish_sqlconnection
+	"08004": refusing(CodeDependencyUnavailable),  // sqlserver_rejected_establishment_of_sqlconnection
+	"08P01": doubtful(CodeToolFailed),             // protocol_violation: poolers
+	"0A000": rejecting(CodeConfigError),           // feature_not_supported
+	"22":    rejecting(CodeInvalidArguments),      // data_exception
+	"23":    rejecting(CodeConflict),              // 23503, 23P01, and 23001 since PostgreSQL 18: depend on other rows
+	"23502": rejecting(CodeInvalidArguments),      // not_null_violation
+	"23505": rejecting(CodeAlreadyExists),         // unique_violation
+	"23514": rejecting(CodeInvalidArguments),      // check_violation
+	"25006": rejecting(CodeDependencyUnavailable), // read_only_sql_transaction: failed over to a replica
+	"25P02": rejecting(CodeToolFailed),            // in_failed_sql_transaction
+	"25P03": refusing(CodeDependencyUnavailable),  // idle_in_transaction_session_timeout
+	"26000": rejecting(CodeConfigError),           // invalid_sql_statement_name
+	"28":    refusing(CodeAuthenticationRequired), // invalid_authorization_specification
+	"3D000": refusing(CodeConfigError),            // invalid_catalog_name
+	"40000": rejecting(CodeSerializationConflict), // transaction_rollback
+	"40001": rejecting(CodeSerializationConflict), // serialization_failure
+	"40002": rejecting(CodeConflict),              // transaction_integrity_constraint_violation
+	"40003": doubtful(CodeOutcomeUnknown),         // statement_completion_unknown
+	"40P01": rejecting(CodeSerializationConflict), // deadlock_detected
+	"42":    rejecting(CodeConfigError),           // syntax_error_or_access_rule_violation: our SQL or schema
+	"42501": rejecting(CodePermissionDenied),      // insufficient_privilege
+	"53":    rejecting(CodeDependencyUnavailable), // insufficient_resources
+	"53300": refusing(CodeDependencyUnavailable),  // too_many_connections
+	"55006": rejecting(CodeResourceLocked),        // object_in_use
+	"55P03": rejecting(CodeResourceLocked),        // lock_not_available
+	"57":    doubtful(CodeOutcomeUnknown),         // 57P01, 57P02: may follow "has already committed locally"
+	"57014": refusing(CodeDeadlineExceeded),       // query_canceled: in doubt where a COMMIT was outstanding
+	"57P03": refusing(CodeDependencyUnavailable),  // cannot_connect_now
+	"57P04": doubtful(CodeConfigError),            // database_dropped
+	"57P05": refusing(CodeDependencyUnavailable),  // idle_session_timeout
+	// An ERROR of these undoes its transaction, a FATAL or PANIC need not, and
+	// drivers have no behaviour that tells which it was.
+	"58": doubtful(CodeToolFailed), // system_error
+	"XX": doubtful(CodeToolFailed), // internal_error
+}
+
+// ladder classifies err itself, without what it wraps: classification.walk goes
+// on to that. Wrappers whose meaning depends on what they wrap look inside.
+func ladder(err error) (Failure, bool) {
+	if isNil(err) {
+		return Failure{}, false
+	}
+	r, ok := rungOf(err)
+	if !ok && isTimeout(err) {
+		// url.Error and its like say Timeout of what they wrap: that knows better,
+		// since a dial that timed out sent nothing.
+		if _, known := below(err); !known {
+			r, ok = doubtful(CodeDeadlineExceeded), true
+		}
+	}
+	if !ok {
+		return Failure{}, false
+	}
+	return r.failure(), true
+}
+
+// rungOf is the ladder without the timeouts.
+func rungOf(err error) (rung, bool) {
+	for _, s := range sentinels {
+		if err == s.err { //nolint:errorlint // the tree is walked node by node
+			return s.rung, true
+		}
+	}
+	switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
+	case *net.OpError:
+		return opRung(e)
+	case *net.DNSError:
+		// Also when the name was not found, which often passes: a new record,
+		// another resolver.
+		return unsent(CodeDependencyUnavailable), true
+	case syscall.Errno:
+		return errnoRung(e)
+	case *json.SyntaxError, *json.UnmarshalTypeError:
+		// Arguments are decoded before the tool runs, so this is a result.
+		return doubtful(CodeResultMalformed), true
+	}
+	if s, ok := err.(interface{ SQLState() string }); ok { //nolint:errorlint // as above
+		if r, ok := sqlRung(s.SQLState()); ok {
+			return r, true
+		}
+	}
+	if r, ok := namedRung(err); ok {
+		return r, true
+	}
+	// pgconn. It counts for the request alone: its low-level ReceiveMessage sets it
+	// after sending, and the connection may have served a statement before.
+	if s, ok := err.(interface{ SafeToRetry() bool }); ok && s.SafeToRetry() { //nolint:errorlint // as above
+		return unconnected(err), true
+	}
+	return rung{}, false
+}
+
+// unconnected is for an error that proves err's request unsent. What it wraps
+// may still tell that repeating is of no use (a password refused, a certificate
+// that is not valid).
+func unconnected(err error) rung {
+	r := unsent(CodeDependencyUnavailable)
+	if inner, ok := below(err); ok && factsOf(inner.code, ClassTransient, CategoryDependency).Class == ClassPermanent {
+		r.code = inner.code
+	}
+	return r
+}
+
+func opRung(e *net.OpError) (rung, bool) {
+	switch e.Op {
+	case "dial", "proxyconnect", "socks connect":
+		// No connection, whatever the errno: ECONNREFUSED is neither Temporary nor a
+		// Timeout. The last two are net/http's and x/net/proxy's.
+		return unconnected(e), true
+	case "remote error":
+		if r, ok := handshakeAlerts[alertOf(e.Err)]; ok {
+			return r, true
+		}
+	case "read", "write", "local error":
+		// A write that failed may have written a part, and only the byte count tells.
+	default:
+		return rung{}, false
+	}
+	if e.Timeout() {
+		return doubtful(CodeDeadlineExceeded), true
+	}
+	return doubtful(CodeOutcomeUnknown), true
+}
+
+// alertOf returns the TLS alert in err, whose type is not exported; 0, which is
+// no refusal, if there is none.
+func alertOf(err error) uint64 {
+	if typeName(err) != "crypto/tls.alert" {
+		return 0
+	}
+	return reflect.Indirect(reflect.ValueOf(err)).Uint()
+}
+
+// errnoRung is for what a pipe or a raw socket says; net wraps its own in
+// OpError. Refused and unreachable are what an earlier datagram met.
+func errnoRung(e syscall.Errno) (rung, bool) {
+	switch e {
+	case syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
+		syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH:
+		return doubtful(CodeOutcomeUnknown), true
+	}
+	return rung{}, false
+}
+
+func sqlRung(state string) (rung, bool) {
+	if len(state) != 5 {
+		return rung{}, false
+	}
+	r, ok := sqlStates[state]
+	if !ok {
+		r, ok = sqlStates[state[:2]]
+	}
+	return r, ok
+}
+
+func namedRung(err error) (rung, bool) {
+	name := typeName(err)
+	switch name {
+	case "crypto/tls.RecordHeaderError":
+		// Its Conn is set only for the first record of a handshake, before any data.
+		if conn := reflect.Indirect(reflect.ValueOf(err)).FieldByName("Conn"); conn.IsValid() && !conn.IsNil() {
+			return unsent(CodeConfigError), true
+		}
+		return doubtful(CodeConfigError), true
+	case "github.com/jackc/pgx/v5/pgconn.ConnectError":
+		return unconnected(err), true
+	}
+	r, ok := namedTypes[name]
+	return r, ok
+}
+
+// typeName is the import path and name of err's type, or of what it points to.
+func typeName(err error) string {
+	t := reflect.TypeOf(err)
+	if t == nil {
+		return ""
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.PkgPath() + "." + t.Name()
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // the tree is walked node by node
+	return ok && t.Timeout()
+}
+
+// below returns the first rung under err, depth first. A Failure there is the
+// tool's own word: known, and not of the ladder.
+func below(err error) (rung, bool) {
+	var inner []error
+	switch u := err.(type) { //nolint:errorlint // the tree is walked node by node
+	case interface{ Unwrap() error }:
+		inner = []error{u.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = u.Unwrap()
+	}
+	for _, err := range inner {
+		if isNil(err) {
+			continue
+		}
+		if _, ok := err.(*Failure); ok { //nolint:errorlint // the tree is walked node by node
+			return rung{}, true
+		}
+		if r, ok := rungOf(err); ok {
+			return r, true
+		}
+		if isTimeout(err) {
+			return doubtful(CodeDeadlineExceeded), true
+		}
+		if r, ok := below(err); ok {
+			return r, true
+		}
+	}
+	return rung{}, false
+}
+
+// isNil reports whether err is nil or the well-known mistake of a nil pointer
+// in an interface, whose methods panic.
+func isNil(err error) bool {
+	v := reflect.ValueOf(err)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}

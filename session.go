@@ -1,0 +1,405 @@
+package toolexec
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// session is one ownership of one operation, from the begin that acquired the
+// record to the end of its last attempt, which may be long after its caller was
+// answered.
+//
+// What it knows of its attempts is in them; report makes one picture of all,
+// and storing that picture, again or late, joins to the same record. So there
+// is no order to keep between the caller, a marked send, a marked commit, a
+// heartbeat and late evidence: each of them is one compare-and-swap of the
+// whole picture, and whoever loses the race repeats on the newer record.
+type session struct {
+	call  *call
+	nonce string
+
+	mu      sync.Mutex // protects what follows; never held across a store call
+	rec     Record     // the newest version this process has seen
+	tries   []*invocation
+	before  int  // the operation's dispatches before this ownership
+	ended   bool // the ownership is over: attempts can only add late evidence
+	failure *FailureRecord
+	sticky  bool
+	fields  []FieldDigest
+	until   Instant // not_before
+	timers  []*outlivingTimer
+}
+
+// bookkeeping bounds a store call that must be tried also after the caller's
+// time is over.
+const bookkeeping = time.Second
+
+func (s *session) add(i *invocation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries = append(s.tries, i)
+}
+
+// commitState joins what is known of this ownership's attempts, and of those
+// before it.
+func (s *session) commitState() CommitState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rep := s.report()
+	switch {
+	case rep.committed != "" || s.rec.State == StateCommitted:
+		return Committed
+	case len(rep.open) > 0 || len(withoutOwner(s.rec.Unresolved, s.nonce)) > 0:
+		return CommitUnknown
+	}
+	return NotCommitted
+}
+
+func (s *session) attemptsUsed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.before + len(s.tries)
+}
+
+// allUnsent reports whether every attempt so far is proven unsent.
+func (s *session) allUnsent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report().unsent
+}
+
+// report is the picture of all attempts. Called with mu held.
+func (s *session) report() *report {
+	rep := &report{
+		nonce: s.nonce, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
+		failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
+	}
+	for _, i := range s.tries {
+		i.mu.Lock()
+		s.include(rep, i)
+		i.mu.Unlock()
+	}
+	return rep
+}
+
+// include adds one attempt. Called with s.mu and i.mu held.
+func (s *session) include(rep *report, i *invocation) {
+	if i.evidence != EvidenceNotSent {
+		rep.unsent = false
+	}
+	switch {
+	case i.evidence == EvidenceCommitted:
+		rep.commit(i, s.call.t)
+	case i.phase == phaseRunning: // the owner is running it: no evidence yet
+	case i.evidence == EvidenceInDoubt:
+		rep.open = append(rep.open, s.unresolved(i))
+	}
+}
+
+// unresolved says until when i could still take effect. While it runs it could
+// send at any time; where owners can be lost its lease bounds that, and a
+// heartbeat extends it.
+func (s *session) unresolved(i *invocation) Unresolved {
+	m := &s.call.t.machine
+	u := Unresolved{Attempt: attemptID(s.nonce, i.n)}
+	switch {
+	case i.phase == phaseEnded:
+		u.Settles = In(m.settle - time.Since(i.endedAt))
+	case m.lease > 0:
+		u.Alive, u.Settles = true, In(m.lease+m.settle)
+	default:
+		u.Alive = true
+	}
+	return u
+}
+
+// commit takes the attempt that succeeded last: its result is the newest.
+func (rep *report) commit(i *invocation, t *tool) {
+	if rep.committed == "" {
+		rep.committed = attemptID(rep.nonce, i.n)
+	}
+	raw := i.result // marked
+	if i.phase == phaseEnded && i.succeeded {
+		if i.encodeErr == nil && i.encoded != nil {
+			raw = i.encoded
+		}
+	}
+	if raw == nil {
+		return
+	}
+	if t.maxResult >= 0 && len(raw) <= t.maxResult && t.keeps(raw) {
+		rep.result, rep.present, rep.digest = raw, true, ""
+		return
+	}
+	rep.digest = digestOf(raw)
+}
+
+// keeps reports whether a result keeps the tool's contract.
+func (t *tool) keeps(raw []byte) bool { return t.output == nil || len(t.output.Validate(raw)) == 0 }
+
+// store makes the present picture durable.
+func (s *session) store() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.call.caller), bookkeeping)
+	defer cancel()
+	_, err := s.update(ctx, nil)
+	return err
+}
+
+// errOwnerLost: the record belongs to another owner now.
+var errOwnerLost = errors.New("the operation's record was lost to another owner")
+
+// update applies the present picture, and then further, to the record: one
+// compare-and-swap, repeated on the newer record when it lost. further may
+// refuse.
+func (s *session) update(ctx context.Context, further func(*Record) error) (Record, error) {
+	s.mu.Lock()
+	base := s.rec
+	s.mu.Unlock()
+	var duplicate bool
+	stored, err := s.call.x.update(ctx, base, func(r *Record) error {
+		s.mu.Lock()
+		rep := s.report()
+		s.mu.Unlock()
+		duplicate = s.call.t.apply(r, rep)
+		if further != nil {
+			return further(r)
+		}
+		return nil
+	})
+	if err != nil {
+		return base, err
+	}
+	s.keep(stored)
+	if duplicate {
+		s.call.x.note(s.call.caller, DuplicateEffect{Tool: s.call.t.name, Key: stored.Key})
+	}
+	return stored, nil
+}
+
+func (s *session) keep(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Version > s.rec.Version {
+		s.rec = r
+	}
+}
+
+// markSent tells the record that the owner is about to send. It fails when the
+// record is not this owner's any more: that is the fence.
+func (s *session) markSent() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.call.caller), bookkeeping)
+	defer cancel()
+	_, err := s.update(ctx, func(r *Record) error {
+		if r.State != StateInFlight || r.Nonce != s.nonce {
+			return errOwnerLost
+		}
+		r.Sent = true
+		return nil
+	})
+	return err
+}
+
+// nextAttempt tells a durable record that the owner goes on, so that a crash
+// cannot make it forget a dispatch. It reports whether the owner still is.
+func (s *session) nextAttempt(ctx context.Context) bool {
+	lease := s.call.t.lease
+	if lease == 0 {
+		return true
+	}
+	_, err := s.update(ctx, func(r *Record) error {
+		if r.State != StateInFlight || r.Nonce != s.nonce {
+			return errOwnerLost
+		}
+		r.LeaseUntil = In(lease)
+		r.Attempts = max(r.Attempts, s.attemptsUsed()+1)
+		return nil
+	})
+	return err == nil
+}
+
+// end closes the ownership and stores how it ended. stored is false when the
+// store could not be told; it is then tried on, in the background, as long as
+// the lease runs.
+func (s *session) end(out outcome) (rec Record, stored bool) {
+	s.mu.Lock()
+	s.ended = true
+	if f := out.fail; f != nil {
+		s.failure = s.call.failureRecord(f)
+		s.sticky = f.isSticky()
+		s.fields = s.call.rejectedFields(f)
+		if out.notBefore > 0 {
+			s.until = In(out.notBefore)
+		}
+	}
+	s.mu.Unlock()
+	s.watchOutliving()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.call.caller), s.bookkeepingTime())
+	defer cancel()
+	rec, err := s.update(ctx, nil)
+	if err == nil {
+		return rec, true
+	}
+	s.storeLater()
+	return s.asIfStored(), false
+}
+
+// abandonOnExit closes an ownership whose goroutine is dying: a Cooperative
+// tool called runtime.Goexit, and nobody is left to be answered.
+func (s *session) abandonOnExit() {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	if !ended {
+		s.end(outcome{fail: &Failure{Code: CodeToolPanic}})
+	}
+}
+
+// bookkeepingTime: until the total deadline, and at least a second.
+func (s *session) bookkeepingTime() time.Duration {
+	return min(max(s.call.left(), bookkeeping), 2*bookkeeping)
+}
+
+// asIfStored is the record as it would read had the store taken it.
+func (s *session) asIfStored() Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rec.cloneHead()
+	s.call.t.apply(&r, s.report())
+	r.Resolve(time.Now())
+	return r
+}
+
+// storeLater repeats a store that failed, until it succeeds or the lease is
+// over; then the record is found in flight and verified.
+func (s *session) storeLater() {
+	x := s.call.x
+	x.outlive.add(1)
+	go func() {
+		defer x.outlive.add(-1)
+		deadline := time.Now().Add(s.call.t.policy.lease())
+		wait := Backoff{Initial: 50 * time.Millisecond, Max: time.Second}.pauses()
+		for time.Now().Before(deadline) && !x.closing() {
+			if !sleep(x.closed(), wait.next()) {
+				break
+			}
+			if s.store() == nil {
+				return
+			}
+		}
+		_ = s.store() // a last time
+	}()
+}
+
+// late adds what an attempt proved after its caller was answered.
+func (s *session) late(i *invocation, f *Failure) {
+	s.stopTimersOf(i)
+	err := s.store()
+	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: i.n, Evidence: i.known(), Failure: asCause(f), StoreErr: err})
+	if err != nil {
+		s.storeLater()
+	}
+}
+
+func (i *invocation) known() Evidence {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.evidence
+}
+
+func asCause(f *Failure) error {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// outlivingTimer is a timer of an attempt that outlives its call.
+type outlivingTimer struct {
+	of    *invocation
+	timer *time.Timer
+}
+
+// watchOutliving starts, for each attempt that still runs, the heartbeat that
+// keeps its settle window open and the bound on its life.
+func (s *session) watchOutliving() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.tries {
+		i.mu.Lock()
+		runs := i.phase == phaseCut
+		i.mu.Unlock()
+		if runs {
+			s.watch(i)
+		}
+	}
+}
+
+// watch is called with mu held.
+func (s *session) watch(i *invocation) {
+	if d := s.call.t.policy.MaxAbandon; d > 0 {
+		s.timers = append(s.timers, s.after(i, d, s.escalate))
+	}
+	if lease := s.call.t.lease; lease > 0 {
+		s.timers = append(s.timers, s.after(i, lease/3, func() { s.heartbeat(i) }))
+	}
+}
+
+// after counts a timer among what outlives calls until it was stopped or its
+// callback has ended.
+func (s *session) after(i *invocation, d time.Duration, f func()) *outlivingTimer {
+	x := s.call.x
+	x.outlive.add(1)
+	return &outlivingTimer{of: i, timer: time.AfterFunc(d, func() {
+		defer x.outlive.add(-1)
+		f()
+	})}
+}
+
+func (s *session) stopTimersOf(i *invocation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.timers {
+		if t.of == i && t.timer.Stop() {
+			s.call.x.outlive.add(-1)
+		}
+	}
+}
+
+// heartbeat extends the settle window of an attempt that is still alive.
+func (s *session) heartbeat(i *invocation) {
+	_ = s.store()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.mu.Lock()
+	runs := i.phase == phaseCut
+	i.mu.Unlock()
+	if runs {
+		s.timers = append(s.timers, s.after(i, s.call.t.lease/3, func() { s.heartbeat(i) }))
+	}
+}
+
+// escalate gives an operation to a person whose attempt has lived too long.
+func (s *session) escalate() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.call.caller), bookkeeping)
+	defer cancel()
+	_, _ = s.update(ctx, func(r *Record) error {
+		if r.State == StateUnknown {
+			s.call.t.machine.escalate(r, "an attempt outlived every bound")
+		}
+		return nil
+	})
+}
+
+// sleep waits for d; false when done closed first.
+func sleep(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-done:
+		return false
+	}
+}

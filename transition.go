@@ -1,0 +1,536 @@
+package toolexec
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The state machine of one operation. Each function below is one event; it
+// changes the record in memory, and the caller makes the change real with one
+// compare-and-swap, or does not and nothing happened.
+//
+//	absent ────────── begin ──────────► in_flight ── success ──────► committed
+//	released ──────── begin ──────────►     │
+//	rejected ─ begin, input corrected ►     ├─ nothing sent, refused by state ─► released
+//	awaiting_approval ─ approved,begin ►    ├─ refused for its input ──────────► rejected
+//	unknown ─ begin, Idempotent ──────►     └─ anything else, owner lost ──────► unknown
+//
+//	unknown ─ look-up: found ─────────────────────────────────► committed
+//	unknown ─ look-up: absent, settled, authoritative ────────► released
+//	unknown ─ look-up: conflict; checks used up; unverifiable ► escalated
+//	unknown ─ late evidence: last open attempt resolved ──────► released
+//	absent, released, rejected ─ begin, approval missing ─────► awaiting_approval
+//	released ─ budget spent, rejected ─ corrections spent,
+//	awaiting_approval ─ denied ───────────────────────────────► escalated
+//	unknown, escalated ─ resolve ─────────────────────────────► committed, released
+//	rejected ─ reopen ────────────────────────────────────────► released
+//	any but absent ─ late success ────────────────────────────► committed, for ever
+
+// machine holds the facts of a tool that the transitions depend on.
+type machine struct {
+	tool          string
+	effect        Effect
+	marksSent     bool // nothing is sent before the record says so
+	verifiable    bool // there is a verifier
+	unverifiable  bool // the tool says that nobody can ever look it up
+	authoritative bool // the verifier's "absent" can be believed
+	settle        time.Duration
+	dedupeWindow  time.Duration // how long the remote side remembers the ref; 0: always
+	maxChecks     int
+	maxAttempts   int // dispatches for life
+	maxCorrect    int
+	lease         time.Duration // 0: the store is volatile, owners are never lost
+	checkBackoff  Backoff
+}
+
+// intent is one caller's wish to run an operation.
+type intent struct {
+	key         Key
+	alias       string
+	fingerprint Fingerprint
+	arguments   []byte // canonical; what field digests are taken of
+	keep        []byte // what the record keeps of them; nil: nothing
+	digest      string // of all arguments, for an approval
+	repeat      bool   // this run was refused the same call before
+	approval    bool   // this call needs one
+	approvalTTL time.Duration
+	summary     string
+	runID       string
+	owner       string
+	nonce       string
+}
+
+// move is what a caller does after begin.
+type move uint8
+
+const (
+	moveRun         move = iota + 1 // in flight for the caller's nonce
+	moveReplay                      // committed
+	moveWait                        // in flight for another owner
+	moveVerify                      // unknown, a look-up is due
+	moveUnknown                     // unknown, no look-up is due
+	moveLater                       // before not_before
+	moveUnchanged                   // rejected, and nothing relevant changed
+	moveRefReused                   // the ref names another operation
+	moveNeedApprove                 // awaiting approval
+	moveExpired                     // the approval has expired
+	moveEscalated                   // a person must decide
+)
+
+// String names m for observers.
+func (m move) String() string {
+	return [...]string{
+		"", "run", "replay", "wait", "verify", "unknown", "later", "unchanged", "ref_reused",
+		"needs_approval", "approval_expired", "escalated",
+	}[m]
+}
+
+// begin moves r as far as in allows. It may change r also when the answer is
+// not moveRun (an owner lost, a budget spent, an approval now awaited).
+func (m *machine) begin(r *Record, in *intent, now time.Time) move {
+	if r.State == StateAbsent {
+		m.create(r, in)
+		return m.start(r, in, now)
+	}
+	if r.Tool != m.tool {
+		return moveRefReused
+	}
+	same := r.Fingerprint == in.fingerprint
+	switch state := r.State.Safe(); {
+	case state == StateRejected:
+		return m.correct(r, in, now)
+	case state == StateReleased: // accepts new arguments
+		return m.start(r, in, now)
+	case !same:
+		return moveRefReused
+	case state == StateCommitted:
+		return moveReplay
+	case state == StateAwaitingApproval:
+		return m.start(r, in, now)
+	case state == StateInFlight && !leaseOver(r, now):
+		return moveWait
+	case state == StateInFlight:
+		m.loseOwner(r)
+		if r.State == StateReleased {
+			return m.start(r, in, now)
+		}
+		return m.resume(r, in, now)
+	case state == StateUnknown:
+		return m.resume(r, in, now)
+	}
+	return moveEscalated
+}
+
+func (m *machine) create(r *Record, in *intent) {
+	*r = Record{Key: in.key, Alias: in.alias, Tool: m.tool, Effect: m.effect, RunID: in.runID}
+}
+
+// start dispatches a record that holds no unresolved attempt, or an Idempotent
+// one that may be sent again.
+func (m *machine) start(r *Record, in *intent, now time.Time) move {
+	if in.repeat {
+		return moveUnchanged
+	}
+	if r.NotBefore.Time().After(now) {
+		return moveLater
+	}
+	if r.Attempts >= m.maxAttempts {
+		m.escalate(r, "lifetime budget spent")
+		return moveEscalated
+	}
+	if in.approval {
+		if mv := m.checkApproval(r, in, now); mv != moveRun {
+			return mv
+		}
+	}
+	if r.State != StateAbsent {
+		r.note("begin", "", "")
+	}
+	r.State, r.Owner, r.Nonce, r.Sent = StateInFlight, in.owner, in.nonce, false
+	r.Effect, r.Fingerprint, r.Arguments = m.strictest(r.Effect), in.fingerprint, in.keep
+	r.Attempts++
+	r.NotBefore, r.NextCheckAt, r.LeaseUntil = Instant{}, Instant{}, Instant{}
+	r.RejectedFields = nil
+	if m.lease > 0 {
+		r.LeaseUntil = In(m.lease)
+	}
+	return moveRun
+}
+
+// checkApproval spends an approval for exactly these arguments, or holds.
+func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
+	a := r.Approval
+	switch {
+	case a == nil || a.Digest != in.digest || a.Spent:
+		m.hold(r, in)
+		return moveNeedApprove
+	case !a.Expires.IsZero() && !a.Expires.Time().After(now):
+		m.hold(r, in)
+		return moveExpired
+	case a.Decision != decisionApproved:
+		r.State = StateAwaitingApproval
+		return moveNeedApprove
+	}
+	a.Spent = true
+	return moveRun
+}
+
+func (m *machine) hold(r *Record, in *intent) {
+	r.State, r.Fingerprint, r.Arguments = StateAwaitingApproval, in.fingerprint, in.keep
+	r.Approval = &ApprovalRecord{Digest: in.digest, Summary: in.summary}
+	if in.approvalTTL > 0 {
+		r.Approval.Expires = In(in.approvalTTL)
+	}
+}
+
+// correct runs a rejected operation again when a relevant argument changed.
+func (m *machine) correct(r *Record, in *intent, now time.Time) move {
+	if !changed(r, in) {
+		return moveUnchanged
+	}
+	if r.Corrections >= m.maxCorrect {
+		m.escalate(r, "corrections spent")
+		return moveEscalated
+	}
+	mv := m.start(r, in, now)
+	if mv != moveLater {
+		r.Corrections++
+	}
+	return mv
+}
+
+// changed reports whether a field that the rejection named differs; any field,
+// when it named none.
+func changed(r *Record, in *intent) bool {
+	if len(r.RejectedFields) == 0 {
+		return r.Fingerprint != in.fingerprint
+	}
+	return slices.ContainsFunc(r.RejectedFields, func(f FieldDigest) bool {
+		return f.Digest != fieldDigest(in.arguments, f.Pointer)
+	})
+}
+
+// loseOwner takes the owner of an expired lease for lost. Where the tool marks
+// its sends and none is marked, nothing was sent, and the new version keeps the
+// old owner from marking one. Otherwise all its attempts are unresolved.
+func (m *machine) loseOwner(r *Record) {
+	unsent := m.marksSent && !r.Sent && len(r.Unresolved) == 0
+	r.note("owner lost", r.Owner, "")
+	if unsent {
+		r.release()
+		r.unspend()
+		return
+	}
+	settles := At(r.LeaseUntil.Time().Add(m.settle))
+	r.Unresolved = append(r.Unresolved, Unresolved{Attempt: r.Nonce, Settles: settles})
+	m.doubt(r)
+}
+
+// resume continues an unknown operation: an Idempotent one is sent again with
+// the same ref, before it is looked up; a Write is looked up.
+func (m *machine) resume(r *Record, in *intent, now time.Time) move {
+	if m.mayResend(r, in, now) {
+		return m.start(r, in, now)
+	}
+	switch {
+	case r.State.Safe() == StateEscalated:
+		return moveEscalated
+	case m.verifiable && !r.NextCheckAt.Time().After(now):
+		return moveVerify
+	}
+	return moveUnknown
+}
+
+// mayResend: the remote side still deduplicates, and no approval was spent on
+// the first dispatch.
+func (m *machine) mayResend(r *Record, in *intent, now time.Time) bool {
+	if r.State != StateUnknown || m.strictest(r.Effect) != Idempotent {
+		return false
+	}
+	if in.approval && (r.Approval == nil || r.Approval.Spent) {
+		return false
+	}
+	return m.dedupeWindow <= 0 || r.CreatedAt.Time().Add(m.dedupeWindow).After(now)
+}
+
+// strictest is the stricter of the stored effect and the tool's present one.
+func (m *machine) strictest(stored Effect) Effect {
+	if stored.Safe() == Write || m.effect == Write {
+		return Write
+	}
+	return m.effect
+}
+
+// report is what an owner knows about all the attempts of one ownership. It
+// replaces what was known about them before, so reporting twice, or late, or
+// in another order than the attempts ended, joins to the same record.
+type report struct {
+	nonce    string
+	ended    bool         // the ownership is over
+	unsent   bool         // every dispatch of it was proven unsent
+	attempts int          // the operation's dispatches, this ownership's included
+	first    bool         // it made at most one
+	open     []Unresolved // its attempts that are unresolved
+
+	committed string // the attempt that succeeded; "" for none
+	result    []byte // its encoded result
+	present   bool
+	digest    string
+
+	failure   *FailureRecord
+	sticky    bool
+	fields    []FieldDigest
+	notBefore Instant
+}
+
+// apply joins a report. It returns true when the record had been committed by
+// another attempt: a duplicate effect.
+func (m *machine) apply(r *Record, rep *report) (duplicate bool) {
+	ours := r.State == StateInFlight && r.Nonce == rep.nonce
+	r.Unresolved = append(withoutOwner(r.Unresolved, rep.nonce), rep.open...)
+	if rep.failure != nil && (ours || r.CommittedBy == rep.committed && rep.committed != "") {
+		r.LastFailure = rep.failure
+	}
+	if ours {
+		r.Attempts = max(r.Attempts, rep.attempts)
+	}
+	switch {
+	case rep.committed != "":
+		return m.commit(r, rep)
+	case r.State == StateCommitted:
+		r.Unresolved = nil // nothing is open on a fact
+	case ours && rep.ended:
+		m.end(r, rep)
+	case r.State == StateUnknown && len(r.Unresolved) == 0:
+		r.note("late evidence: nothing happened", "", "")
+		r.release()
+	}
+	return false
+}
+
+// commit is final. A second success of another attempt of a Write is a
+// duplicate effect; the record stays as it is.
+func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
+	if r.State == StateCommitted && r.CommittedBy != "" && r.CommittedBy != rep.committed {
+		r.Unresolved = nil
+		return m.strictest(r.Effect) == Write
+	}
+	if r.State != StateCommitted {
+		r.Verification = nil
+		if len(r.History) > 0 || !rep.first {
+			r.note("committed", "", "")
+		}
+	}
+	r.CommittedBy = rep.committed
+	r.setResult(rep)
+	r.settleCommitted(SourceExecution)
+	return false
+}
+
+func (r *Record) setResult(rep *report) {
+	if r.ResultPresent && !rep.present {
+		return // a marked result stands when the attempt then failed
+	}
+	r.ResultPresent, r.ResultDigest = rep.present, rep.digest
+	if rep.present {
+		r.Result = rep.result
+	}
+}
+
+func (r *Record) settleCommitted(src Source) {
+	r.State, r.Unresolved = StateCommitted, nil
+	r.LeaseUntil, r.NextCheckAt, r.NotBefore, r.UnknownSince = Instant{}, Instant{}, Instant{}, Instant{}
+	if r.SettledAt.IsZero() {
+		r.SettledAt = In(0)
+	}
+	if r.Verification == nil {
+		r.Verification = &Verification{Source: src}
+	}
+}
+
+// end closes an ownership that did not commit.
+func (m *machine) end(r *Record, rep *report) {
+	r.LeaseUntil = Instant{}
+	r.NotBefore = rep.notBefore
+	if rep.unsent {
+		r.unspend()
+	}
+	r.note(rep.describe(), "", "")
+	switch {
+	case len(r.Unresolved) > 0:
+		m.doubt(r)
+	case rep.sticky:
+		r.State, r.RejectedFields = StateRejected, rep.fields
+	default:
+		r.release()
+		if r.Attempts >= m.maxAttempts {
+			m.escalate(r, "lifetime budget spent")
+		}
+	}
+}
+
+func (rep *report) describe() string {
+	if rep.failure == nil {
+		return "ended"
+	}
+	return "failed: " + string(rep.failure.Code)
+}
+
+// doubt makes r unknown, due for a look-up at once.
+func (m *machine) doubt(r *Record) {
+	r.State, r.LeaseUntil = StateUnknown, Instant{}
+	if r.UnknownSince.IsZero() {
+		r.UnknownSince = In(0)
+	}
+	if m.unverifiable {
+		m.escalate(r, "the tool is declared unverifiable")
+	}
+}
+
+// release: provably not committed, may run again.
+func (r *Record) release() {
+	r.State, r.Unresolved = StateReleased, nil
+	r.LeaseUntil, r.NextCheckAt, r.UnknownSince = Instant{}, Instant{}, Instant{}
+	r.Checks = 0
+}
+
+// unspend gives an approval back: the dispatch that spent it was never sent.
+func (r *Record) unspend() {
+	if r.Approval != nil {
+		r.Approval.Spent = false
+	}
+}
+
+func (m *machine) escalate(r *Record, why string) {
+	r.State = StateEscalated
+	r.LeaseUntil, r.NextCheckAt = Instant{}, Instant{}
+	r.note("escalated", "", why)
+}
+
+// lookup is what a verifier answered.
+type lookup struct {
+	verdict     Verdict
+	failed      bool // it could not tell: error, panic, deadline
+	permanent   bool // and asking again cannot help
+	err         error
+	result      []byte
+	present     bool
+	digest      string
+	evidenceRef string
+	started     time.Time // on the store's clock, before the look-up
+}
+
+// verified applies a look-up to an unknown operation.
+func (m *machine) verified(r *Record, l *lookup) {
+	if r.State != StateUnknown {
+		return // settled meanwhile; evidence from an attempt is better
+	}
+	r.Verification = &Verification{CheckedAt: l.started, Source: SourceLookup, EvidenceRef: l.evidenceRef}
+	switch {
+	case l.failed || l.verdict == CannotTell:
+		m.failedCheck(r, l.permanent)
+	case l.verdict == FoundEffect:
+		r.note("look-up: found", "", l.evidenceRef)
+		r.setResult(&report{result: l.result, present: l.present, digest: l.digest})
+		r.settleCommitted(SourceLookup)
+	case l.verdict == NoEffect:
+		m.absent(r, l.started)
+	default:
+		r.LastFailure = &FailureRecord{Code: CodeVerificationConflict, Category: CategoryConflict}
+		m.escalate(r, "look-up: conflict")
+	}
+}
+
+// absent counts only when every attempt had closed before the look-up began,
+// and only from an authoritative verifier.
+func (m *machine) absent(r *Record, started time.Time) {
+	settled := r.settledBy(started)
+	switch {
+	case settled && m.authoritative:
+		r.note("look-up: absent", "", "")
+		r.release()
+	case settled:
+		m.failedCheck(r, false)
+	default:
+		r.NextCheckAt = r.settleUntil()
+		if r.NextCheckAt.IsZero() {
+			r.NextCheckAt = In(m.settle)
+		}
+	}
+}
+
+// settledBy reports whether no unresolved attempt could still arrive, or send,
+// at t.
+func (r *Record) settledBy(t time.Time) bool {
+	return !slices.ContainsFunc(r.Unresolved, func(u Unresolved) bool {
+		return u.Settles.IsZero() || u.Settles.Time().After(t)
+	})
+}
+
+// settleUntil is the end of the settle window; none while it is open.
+func (r *Record) settleUntil() Instant {
+	var last Instant
+	for _, u := range r.Unresolved {
+		if u.Settles.IsZero() {
+			return Instant{}
+		}
+		if u.Settles.Time().After(last.Time()) {
+			last = u.Settles
+		}
+	}
+	return last
+}
+
+// failedCheck: a failed probe is never absence. It backs off until the checks
+// are used up; then a person must decide.
+func (m *machine) failedCheck(r *Record, permanent bool) {
+	r.Checks++
+	if permanent || r.Checks >= m.maxChecks {
+		r.LastFailure = &FailureRecord{Code: CodeVerificationUnavailable, Category: CategoryDependency}
+		m.escalate(r, "look-ups used up")
+		return
+	}
+	wait := m.checkBackoff.pauses()
+	for range r.Checks {
+		r.NextCheckAt = In(wait.next())
+	}
+}
+
+// CommitState is what r says about the effect of its operation.
+func (r *Record) CommitState() CommitState {
+	switch r.State.Safe() {
+	case StateCommitted:
+		return Committed
+	case StateInFlight, StateUnknown:
+		return CommitUnknown
+	case StateEscalated:
+		if len(r.Unresolved) > 0 || r.State != StateEscalated {
+			return CommitUnknown
+		}
+	}
+	return NotCommitted
+}
+
+func leaseOver(r *Record, now time.Time) bool {
+	return !r.LeaseUntil.IsZero() && !r.LeaseUntil.Time().After(now)
+}
+
+// withoutOwner drops what is known about the attempts of one ownership.
+func withoutOwner(list []Unresolved, nonce string) []Unresolved {
+	return slices.DeleteFunc(slices.Clone(list), func(u Unresolved) bool {
+		return u.Attempt == nonce || strings.HasPrefix(u.Attempt, nonce+"/")
+	})
+}
+
+func attemptID(nonce string, n int) string { return nonce + "/" + strconv.Itoa(n) }
+
+// note adds to the history, which is bounded: the oldest entry stays, the
+// oldest after it goes.
+func (r *Record) note(event, actor, text string) {
+	if len(r.History) >= maxHistory {
+		r.History = slices.Delete(r.History, 1, 2)
+	}
+	r.History = append(r.History, HistoryEntry{At: In(0), State: r.State, Event: event, Actor: actor, Note: text})
+}

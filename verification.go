@@ -1,0 +1,122 @@
+package toolexec
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/toolexec/toolexec/internal/attempt"
+)
+
+// verify looks the operation up by its ref and applies what it finds. Only a
+// returned verdict says anything: an error, a panic, a hang is "cannot tell".
+func (c *call) verify(ctx context.Context) {
+	l := c.lookup(ctx)
+	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	defer cancel()
+	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
+		c.t.verified(r, l)
+		return nil
+	})
+	if err == nil {
+		c.saw(rec)
+	}
+}
+
+// lookup asks the verifier within its deadline and the call's.
+func (c *call) lookup(ctx context.Context) *lookup {
+	started := c.storeNow()
+	if o := c.x.Observer; o != nil {
+		info := VerificationInfo{Tool: c.t.name, Key: c.key}
+		ctx = observeStart(o, ctx, info)
+		defer func() { info.Done = true; observeEnd(o, ctx, info) }()
+		l := c.ask(ctx)
+		info.Verdict, info.Failed, info.Err = l.verdict, l.failed, l.err
+		l.started = started
+		return l
+	}
+	l := c.ask(ctx)
+	l.started = started
+	return l
+}
+
+func (c *call) ask(ctx context.Context) *lookup {
+	q := &lookupTask{call: c}
+	var deadline time.Time
+	if d := c.t.verifyDeadline; d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
+		deadline = c.total
+	}
+	q.ctx.Init(ctx, deadline, errDeadline, nil)
+	res, cut := attempt.Run(&q.ctx, q)
+	if cut {
+		q.outlive()
+		return &lookup{failed: true, err: errDeadline}
+	}
+	return q.judge(res)
+}
+
+// lookupTask is one look-up. It may outlive its call.
+type lookupTask struct {
+	ctx   attempt.Context
+	call  *call
+	found lookup // the look-up's goroutine writes both
+	err   error
+
+	mu      sync.Mutex // protects what follows
+	over    bool
+	counted bool
+}
+
+// Run implements attempt.Task.
+func (q *lookupTask) Run(ctx context.Context) {
+	q.found, q.err = q.call.shell.lookup(ctx, q.call.key.Ref)
+}
+
+// Late implements attempt.Task: an answer that came too late says nothing.
+func (q *lookupTask) Late(attempt.Result) {
+	q.mu.Lock()
+	counted := q.counted
+	q.over = true
+	q.mu.Unlock()
+	if counted {
+		q.call.x.outlive.add(-1)
+	}
+}
+
+func (q *lookupTask) outlive() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.over {
+		q.counted = true
+		q.call.x.outlive.add(1)
+	}
+}
+
+func (q *lookupTask) judge(res attempt.Result) *lookup {
+	if res.End != attempt.Returned {
+		return &lookup{failed: true, err: &endError{res}}
+	}
+	if q.err != nil {
+		return &lookup{failed: true, err: q.err, permanent: q.call.permanent(q.err)}
+	}
+	l := q.found
+	if n := q.call.t.maxResult; l.present && (n < 0 || len(l.result) > n || !q.call.t.keeps(l.result)) {
+		l.digest, l.result, l.present = digestOf(l.result), nil, false
+	}
+	return &l
+}
+
+// permanent: asking again cannot help. Only what the verifier, or a classifier,
+// states counts; an error that nobody knows may pass.
+func (c *call) permanent(err error) bool {
+	var own *Failure
+	if errors.As(err, &own) {
+		return own.Class.Safe() == ClassPermanent
+	}
+	f := classification{classifiers: c.t.classifiers, oneRequest: true}.walk(err)
+	return f != nil && f.Class == ClassPermanent && f.Code != CodeToolFailed
+}
