@@ -214,9 +214,7 @@ type dispatched struct {
 // mayStart refuses an attempt that must not start; nothing was sent then.
 func (c *call) mayStart(ctx context.Context) *Failure {
 	if ctx.Err() != nil || c.left() <= 0 {
-		f := c.cutFailure()
-		f.Evidence = EvidenceNotSent
-		return f
+		return c.unstarted()
 	}
 	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.abandoned.Load() >= int64(n) {
 		f := &Failure{Code: CodeToolBusy, Evidence: EvidenceNotSent}
@@ -224,6 +222,13 @@ func (c *call) mayStart(ctx context.Context) *Failure {
 		return f
 	}
 	return nil
+}
+
+// unstarted is the failure of an attempt for which no time is left.
+func (c *call) unstarted() *Failure {
+	f := c.cutFailure()
+	f.Evidence = EvidenceNotSent
+	return f
 }
 
 // dispatch runs one attempt.

@@ -1,6 +1,7 @@
 package toolexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -70,8 +71,7 @@ type Failure struct {
 	// to, not about the whole attempt: a tool may have sent another request
 	// before. It counts only for a tool that declares OneRequest.
 	ofRequest bool
-	// unrecognised marks a plain error that nobody classified; ErrorsMean is
-	// about those alone.
+	// unrecognised marks what nobody knew; ErrorsMean is about such errors alone.
 	unrecognised bool
 }
 
@@ -175,7 +175,7 @@ type classification struct {
 func (c classification) classify(err error) *Failure {
 	f := c.walk(err)
 	if f == nil {
-		f = &Failure{Code: CodeToolFailed, Evidence: c.plain, unrecognised: true}
+		f = c.unrecognised(err)
 	}
 	if f.ofRequest && !c.oneRequest {
 		f.Evidence = EvidenceInDoubt
@@ -185,9 +185,31 @@ func (c classification) classify(err error) *Failure {
 	return f
 }
 
-// walk classifies the tree of err; nil when nobody knows it.
+// unrecognised is what a plain error of the tool means. A cancel that the tool
+// made up is none: something was broken off, so what the tool says of its plain
+// errors does not hold for it.
+func (c classification) unrecognised(err error) *Failure {
+	f := &Failure{Code: CodeToolFailed, Evidence: c.plain, unrecognised: true}
+	if errors.Is(err, context.Canceled) {
+		f.Evidence = EvidenceInDoubt
+	}
+	return f
+}
+
+// maxErrorDepth bounds the walk: an error may wrap itself, or a great many.
+const maxErrorDepth = 1000
+
+// walk classifies the tree of err, outermost first; nil when nobody knows it.
 func (c classification) walk(err error) *Failure {
-	for err != nil {
+	nodes := maxErrorDepth
+	return c.descend(err, &nodes)
+}
+
+func (c classification) descend(err error, nodes *int) *Failure {
+	for ; err != nil; *nodes-- {
+		if *nodes <= 0 {
+			return &Failure{Code: CodeToolFailed} // too much to judge: in doubt
+		}
 		if f := c.node(err); f != nil {
 			return f
 		}
@@ -195,7 +217,7 @@ func (c classification) walk(err error) *Failure {
 		case interface{ Unwrap() error }:
 			err = u.Unwrap()
 		case interface{ Unwrap() []error }:
-			return c.join(u.Unwrap())
+			return c.join(u.Unwrap(), nodes)
 		default:
 			return nil
 		}
@@ -205,15 +227,16 @@ func (c classification) walk(err error) *Failure {
 
 // join classifies each branch; the least certain wins, and a branch that
 // nobody knows is as uncertain as a plain error of this tool.
-func (c classification) join(errs []error) *Failure {
+func (c classification) join(errs []error, nodes *int) *Failure {
 	var least *Failure
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		f := c.walk(err)
+		*nodes--
+		f := c.descend(err, nodes)
 		if f == nil {
-			f = &Failure{Code: CodeToolFailed, Evidence: c.plain, unrecognised: true}
+			f = c.unrecognised(err)
 		}
 		if least == nil || evidenceRank(f, c.oneRequest) < evidenceRank(least, c.oneRequest) {
 			least = f

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -41,6 +42,7 @@ type Executor struct {
 	flights turnstile[Key]
 	prints  turnstile[printKey]
 	repeats repeats
+	warned  atomic.Bool // the store was nearly full when last asked
 
 	mu    sync.RWMutex // protects what follows
 	tools map[string]*tool

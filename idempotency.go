@@ -191,7 +191,7 @@ func (c *call) own(ctx context.Context, base Record) head {
 	looked := false // one look-up a call
 	for {
 		if f := c.mayStart(ctx); f != nil {
-			return c.peek(ctx, f)
+			return c.peek(f)
 		}
 		mv, h, answered := c.begin(ctx)
 		if answered {
@@ -237,10 +237,11 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 		if !needsSave(&c.record, &next, mv) {
 			return mv, head{}, false
 		}
-		stored, err := c.x.save(ctx, next)
+		stored, err := c.saveBegin(ctx, next)
 		switch {
 		case err == nil:
 			c.saw(stored)
+			c.x.warnNearlyFull(ctx, stored.Version)
 			return mv, head{}, false
 		case errors.Is(err, ErrConflict):
 			c.saw(stored)
@@ -249,12 +250,35 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 			}
 		case errors.Is(err, ErrStoreFull):
 			return 0, c.guardFull(err), true
+		case ctx.Err() != nil || c.left() <= 0:
+			return c.interrupted()
 		default:
 			if failures++; failures > 2 || !sleepUntil(ctx, wait.next()) {
 				return 0, c.guardUnavailable(err), true
 			}
 		}
 	}
+}
+
+// saveBegin stores an arrow of begin, within the call's time.
+func (c *call) saveBegin(ctx context.Context, next Record) (Record, error) {
+	if c.t.lease == 0 || c.total.IsZero() {
+		return c.x.save(ctx, next) // a volatile store answers at once
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.total)
+	defer cancel()
+	return c.x.save(ctx, next)
+}
+
+// interrupted is the end of a begin whose time ran out while the store was
+// asked. A record that carries our nonce is ours: it must be given back, which
+// the ownership does when its first attempt may not start.
+func (c *call) interrupted() (mv move, h head, answered bool) {
+	h = c.peek(c.unstarted())
+	if c.record.State == StateInFlight && c.record.Nonce == c.intent.nonce {
+		return moveRun, head{}, false
+	}
+	return 0, h, true
 }
 
 // needsSave: only what changed is stored, so a refusal leaves no trace.
@@ -322,11 +346,11 @@ func (c *call) awaitOwner(ctx context.Context) bool {
 
 // peek answers a call that may not start anything from what the record says:
 // without it the answer would be a guess.
-func (c *call) peek(ctx context.Context, f *Failure) head {
+func (c *call) peek(f *Failure) head {
 	if c.minted && c.record.State == StateAbsent {
 		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
 	}
-	peekCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	peekCtx, cancel := c.outOfTime(bookkeeping)
 	defer cancel()
 	rec, err := c.x.load(peekCtx, c.key)
 	switch {
@@ -462,6 +486,16 @@ func (x *Executor) findOpen(ctx context.Context, k printKey) (Record, error) {
 		return Record{}, err
 	}
 	return page[0], nil
+}
+
+// outOfTime is the context of bookkeeping that must be tried although the
+// caller's time may be over.
+func (c *call) outOfTime(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(c.caller)
+	if c.t.lease == 0 {
+		return ctx, func() {} // a volatile store answers at once
+	}
+	return context.WithTimeout(ctx, d)
 }
 
 // volatile reports whether owners and records die together: then an owner is

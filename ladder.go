@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/url"
 	"reflect"
+	"slices"
 	"syscall"
 )
 
@@ -49,7 +51,7 @@ func (r rung) failure() Failure {
 // sentinels is a list because a map panics on an error of a type that cannot be
 // compared. context.Canceled is missing on purpose: a caller's cancellation is
 // seen before the ladder is asked, and one that a tool made up means nothing.
-// The deadlines of context and os have a behaviour, see isTimeout.
+// The deadlines of context and os have a behaviour, see vagueRung.
 var sentinels = []struct {
 	err  error
 	rung rung
@@ -82,9 +84,9 @@ var namedTypes = map[string]rung{
 	"crypto/x509.UnhandledCriticalExtension": doubtful(CodeTLSVerificationFailed),
 	"crypto/x509.UnknownAuthorityError":      doubtful(CodeTLSVerificationFailed),
 	"net/http.MaxBytesError":                 doubtful(CodeResultTooLarge),
-	// In pgx 5.9.0 to 5.12.0 receiveMessage returns this too, after the statement
-	// was sent, and it says SafeToRetry (seen for a lost COMMIT). Those from before
-	// sending look the same, so they are lost as proof.
+	// Up to pgx 5.12.0 receiveMessage returns this too, after the statement was sent,
+	// and it says SafeToRetry: from 5.9.0 on any Exec whose connection is lost ends
+	// so (seen). Those from before sending look the same, so they prove nothing.
 	"github.com/jackc/pgx/v5/pgconn.connLockError": doubtful(CodeOutcomeUnknown),
 }
 
@@ -157,12 +159,12 @@ func ladder(err error) (Failure, bool) {
 	if isNil(err) {
 		return Failure{}, false
 	}
-	r, ok := rungOf(err)
-	if !ok && isTimeout(err) {
-		// url.Error and its like say Timeout of what they wrap: that knows better,
-		// since a dial that timed out sent nothing.
-		if _, known := below(err); !known {
-			r, ok = doubtful(CodeDeadlineExceeded), true
+	r, ok := rungOf(err, maxInside)
+	if !ok {
+		if r, ok = vagueRung(err); ok {
+			if _, known := below(err, maxInside); known {
+				return Failure{}, false
+			}
 		}
 	}
 	if !ok {
@@ -171,8 +173,8 @@ func ladder(err error) (Failure, bool) {
 	return r.failure(), true
 }
 
-// rungOf is the ladder without the timeouts.
-func rungOf(err error) (rung, bool) {
+// rungOf is the ladder without vagueRung. Budget bounds the looks inside.
+func rungOf(err error, budget int) (rung, bool) {
 	for _, s := range sentinels {
 		if err == s.err { //nolint:errorlint // the tree is walked node by node
 			return s.rung, true
@@ -180,7 +182,7 @@ func rungOf(err error) (rung, bool) {
 	}
 	switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
 	case *net.OpError:
-		return opRung(e)
+		return opRung(e, budget)
 	case *net.DNSError:
 		// Also when the name was not found, which often passes: a new record,
 		// another resolver.
@@ -196,13 +198,12 @@ func rungOf(err error) (rung, bool) {
 			return r, true
 		}
 	}
-	if r, ok := namedRung(err); ok {
+	if r, ok := namedRung(err, budget); ok {
 		return r, true
 	}
-	// pgconn. It counts for the request alone: its low-level ReceiveMessage sets it
-	// after sending, and the connection may have served a statement before.
+	// pgconn: nothing was sent of this statement. Earlier ones are another matter.
 	if s, ok := err.(interface{ SafeToRetry() bool }); ok && s.SafeToRetry() { //nolint:errorlint // as above
-		return unconnected(err), true
+		return unconnected(err, budget), true
 	}
 	return rung{}, false
 }
@@ -210,20 +211,20 @@ func rungOf(err error) (rung, bool) {
 // unconnected is for an error that proves err's request unsent. What it wraps
 // may still tell that repeating is of no use (a password refused, a certificate
 // that is not valid).
-func unconnected(err error) rung {
+func unconnected(err error, budget int) rung {
 	r := unsent(CodeDependencyUnavailable)
-	if inner, ok := below(err); ok && factsOf(inner.code, ClassTransient, CategoryDependency).Class == ClassPermanent {
+	if inner, ok := below(err, budget); ok && factsOf(inner.code, ClassTransient, CategoryDependency).Class == ClassPermanent {
 		r.code = inner.code
 	}
 	return r
 }
 
-func opRung(e *net.OpError) (rung, bool) {
+func opRung(e *net.OpError, budget int) (rung, bool) {
 	switch e.Op {
 	case "dial", "proxyconnect", "socks connect":
 		// No connection, whatever the errno: ECONNREFUSED is neither Temporary nor a
 		// Timeout. The last two are net/http's and x/net/proxy's.
-		return unconnected(e), true
+		return unconnected(e, budget), true
 	case "remote error":
 		if r, ok := handshakeAlerts[alertOf(e.Err)]; ok {
 			return r, true
@@ -270,7 +271,7 @@ func sqlRung(state string) (rung, bool) {
 	return r, ok
 }
 
-func namedRung(err error) (rung, bool) {
+func namedRung(err error, budget int) (rung, bool) {
 	name := typeName(err)
 	switch name {
 	case "crypto/tls.RecordHeaderError":
@@ -280,7 +281,7 @@ func namedRung(err error) (rung, bool) {
 		}
 		return doubtful(CodeConfigError), true
 	case "github.com/jackc/pgx/v5/pgconn.ConnectError":
-		return unconnected(err), true
+		return unconnected(err, budget), true
 	}
 	r, ok := namedTypes[name]
 	return r, ok
@@ -298,39 +299,62 @@ func typeName(err error) string {
 	return t.PkgPath() + "." + t.Name()
 }
 
-func isTimeout(err error) bool {
-	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // the tree is walked node by node
-	return ok && t.Timeout()
+// vagueRung is for what an error says about itself in general. Where it wraps
+// something known, that knows better: url.Error says Timeout also for a dial
+// that timed out, which sent nothing.
+func vagueRung(err error) (rung, bool) {
+	if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() { //nolint:errorlint // the tree is walked node by node
+		return doubtful(CodeDeadlineExceeded), true
+	}
+	if _, ok := err.(interface{ SafeToRetry() bool }); ok { //nolint:errorlint // as above
+		// It is false, or rungOf had known: pgx 5.13 has no more than this to say about
+		// a connection lost after the statement was sent.
+		return doubtful(CodeOutcomeUnknown), true
+	}
+	switch e := err.(type) { //nolint:errorlint // as above
+	case *url.Error:
+		// Most of net/http's own errors have no type (a GOAWAY, an answer that is not
+		// HTTP). They are no plain errors of the tool's, of which ErrorsMean speaks.
+		return doubtful(CodeToolFailed), e.Op != "parse"
+	case *net.OpError:
+		return doubtful(CodeToolFailed), true
+	}
+	return rung{}, false
 }
 
-// below returns the first rung under err, depth first. A Failure there is the
-// tool's own word: known, and not of the ladder.
-func below(err error) (rung, bool) {
-	var inner []error
-	switch u := err.(type) { //nolint:errorlint // the tree is walked node by node
-	case interface{ Unwrap() error }:
-		inner = []error{u.Unwrap()}
-	case interface{ Unwrap() []error }:
-		inner = u.Unwrap()
-	}
-	for _, err := range inner {
+// maxInside bounds the nodes that are looked at below one: a tree may be a ring.
+const maxInside = 1000
+
+// below returns the first rung under err, depth first, within budget. A Failure there is the tool's own word:
+// known, and not of the ladder.
+func below(err error, budget int) (rung, bool) {
+	for todo := unwrapped(err); len(todo) > 0 && budget > 0; budget-- {
+		err, todo = todo[0], todo[1:]
 		if isNil(err) {
 			continue
 		}
 		if _, ok := err.(*Failure); ok { //nolint:errorlint // the tree is walked node by node
 			return rung{}, true
 		}
-		if r, ok := rungOf(err); ok {
+		if r, ok := rungOf(err, budget-1); ok {
 			return r, true
 		}
-		if isTimeout(err) {
-			return doubtful(CodeDeadlineExceeded), true
-		}
-		if r, ok := below(err); ok {
+		if r, ok := vagueRung(err); ok {
 			return r, true
 		}
+		todo = slices.Concat(unwrapped(err), todo) // append could write into the error's own slice
 	}
 	return rung{}, false
+}
+
+func unwrapped(err error) []error {
+	switch u := err.(type) { //nolint:errorlint // the tree is walked node by node
+	case interface{ Unwrap() error }:
+		return []error{u.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return u.Unwrap()
+	}
+	return nil
 }
 
 // isNil reports whether err is nil or the well-known mistake of a nil pointer

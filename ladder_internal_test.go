@@ -66,10 +66,10 @@ func asMeant(t *testing.T, want means, err error) {
 		assert.Equal(t, want.code, f.Code, "code of %v", err)
 		assert.Equal(t, want.category, f.Category, "category of %v", err)
 		assert.Equal(t, evidence, f.Evidence, "evidence of %v, OneRequest %v", err, one)
-		assert.False(t, f.unrecognised, "%v is not recognised", err)
+		assert.NotNil(t, classification{oneRequest: one}.walk(err), "%v is not recognised", err)
 	}
 	// The same words without the type mean nothing.
-	assert.True(t, classification{}.classify(errors.New(err.Error())).unrecognised, "the text of %v was read", err)
+	assert.Nil(t, classification{}.walk(errors.New(err.Error())), "the text of %v was read", err)
 	// And a tool may have put its own words around it.
 	wrapped := classification{}.classify(fmt.Errorf("refunding: %w", err))
 	assert.Equal(t, want.code, wrapped.Code, "%v, wrapped", err)
@@ -78,10 +78,7 @@ func asMeant(t *testing.T, want means, err error) {
 
 func unrecognised(t *testing.T, err error) {
 	t.Helper()
-	f := classification{oneRequest: true}.classify(err)
-	assert.Equal(t, means{ClassPermanent, CodeToolFailed, CategoryInternal, 0, 0}, means{f.Class, f.Code, f.Category, f.Evidence, f.Evidence}, "%v", err)
-	assert.True(t, f.unrecognised, "%v", err)
-	assert.Equal(t, EvidenceRejected, classification{plain: EvidenceRejected}.classify(err).Evidence, "ErrorsMean is for plain errors such as %v", err)
+	assert.Nil(t, classification{oneRequest: true}.walk(err), "%v", err)
 }
 
 // Errors with a behaviour.
@@ -96,6 +93,7 @@ type (
 		err error
 	}
 	timeoutErrors []error // cannot be compared
+	plainErrors   []error
 )
 
 func (e stateError) Error() string      { return "ERROR: SQLSTATE " + string(e) }
@@ -109,6 +107,9 @@ func (e timeoutError) Unwrap() error    { return e.err }
 func (e timeoutErrors) Error() string   { return "i/o timeouts" }
 func (e timeoutErrors) Timeout() bool   { return true }
 func (e timeoutErrors) Unwrap() []error { return e }
+
+func (e plainErrors) Error() string   { return "errors" }
+func (e plainErrors) Unwrap() []error { return e }
 
 func op(name string, err error) error { return &net.OpError{Op: name, Net: "tcp", Err: err} }
 
@@ -133,6 +134,23 @@ func TestLadderSentinels(t *testing.T) {
 	}
 }
 
+// An error that wraps itself ends no program.
+func TestLadderRings(t *testing.T) {
+	asks := &safeToRetry{safe: true}
+	asks.err = asks
+	asMeant(t, meansUnsent, asks)
+
+	wide := plainErrors{nil, nil}
+	wide[0], wide[1] = wide, wide
+	asMeant(t, meansExpired, timeoutError{is: true, err: wide})
+	asMeant(t, meansUnsent, safeToRetry{safe: true, err: wide})
+
+	// Nor does looking inside change what is there.
+	inner := append(make(plainErrors, 0, 4), errors.New("x"))
+	below(plainErrors{inner, errors.New("y")}, maxInside)
+	assert.Nil(t, inner[:2][1])
+}
+
 // What the table knows and no type, sentinel or behaviour shows without
 // linking net/http: these are the adapters' rows.
 func TestLadderLeavesOthers(t *testing.T) {
@@ -144,9 +162,7 @@ func TestLadderLeavesOthers(t *testing.T) {
 		http.ErrSchemeMismatch,
 		os.ErrNotExist,
 		syscall.ENOENT,
-		op("accept", errors.New("x")),
 		timeoutError{is: false},
-		safeToRetry{safe: false},
 		stateError("P0001"), // raise_exception: what the application means by it
 		stateError("25001"),
 		stateError("55000"),
@@ -154,8 +170,7 @@ func TestLadderLeavesOthers(t *testing.T) {
 		stateError("22"),
 		stateError("22P022"),
 		&json.InvalidUnmarshalError{},
-		errors.Join(errors.New("x"), errors.New("y")),
-		url.InvalidHostError("x"),
+		&url.Error{Op: "parse", Err: url.InvalidHostError("x")},
 	} {
 		unrecognised(t, err)
 	}
@@ -163,7 +178,7 @@ func TestLadderLeavesOthers(t *testing.T) {
 		_, ok := ladder(err)
 		assert.False(t, ok, "%T", err)
 	}
-	_, known := below(timeoutErrors{nil, noOp})
+	_, known := below(timeoutErrors{nil, noOp}, maxInside)
 	assert.False(t, known)
 }
 
@@ -195,6 +210,7 @@ func TestLadderNetwork(t *testing.T) {
 		"local alert":             {op("local error", errors.New("x")), meansBroken},
 		"remote, no alert":        {op("remote error", errors.New("x")), meansBroken},
 		"accept":                  {op("accept", net.ErrClosed), meansClosed},
+		"set, anything":           {op("set", errors.New("x")), meansFailed},
 		"pipe to a process":       {&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, meansBroken},
 		"bare reset":              {syscall.ECONNRESET, meansBroken},
 		"bare abort":              {syscall.ECONNABORTED, meansBroken},
@@ -203,6 +219,9 @@ func TestLadderNetwork(t *testing.T) {
 		"bare net unreachable":    {syscall.ENETUNREACH, meansBroken},
 		"bare timeout":            {syscall.ETIMEDOUT, meansExpired},
 		"url, dial timed out":     {&url.Error{Op: "Post", Err: op("dial", os.ErrDeadlineExceeded)}, meansUnsent},
+		"url, anything":           {&url.Error{Op: "Post", Err: errors.New("http2: server sent GOAWAY")}, meansFailed},
+		"url, cancelled by tool":  {&url.Error{Op: "Post", Err: context.Canceled}, meansFailed}, // not retried
+		"url, reset":              {&url.Error{Op: "Post", Err: io.EOF}, meansBroken},
 		"url, timed out":          {&url.Error{Op: "Post", Err: timeoutError{is: true}}, meansExpired},
 		"timeout over dial":       {timeoutError{is: true, err: fmt.Errorf("x: %w", op("dial", refused))}, meansUnsent},
 		"timeout over a plain":    {timeoutError{is: true, err: errors.New("x")}, meansExpired},
@@ -264,6 +283,9 @@ func TestLadderSafeToRetry(t *testing.T) {
 	asMeant(t, meansUnsent, safeToRetry{safe: true, err: context.DeadlineExceeded}) // the context was done before
 	asMeant(t, meansUnsent, safeToRetry{safe: true, err: context.Canceled})
 	asMeant(t, meansExpired, safeToRetry{safe: false, err: context.DeadlineExceeded})
+	// Not to be taken for a refusal by a tool whose plain errors are refusals.
+	asMeant(t, meansBroken, safeToRetry{safe: false, err: errors.New("conn closed")})
+	asMeant(t, meansConflict, safeToRetry{safe: false, err: stateError("23503")})
 	asMeant(t, meansBroken, safeToRetry{safe: false, err: io.ErrUnexpectedEOF})
 	// A password that was refused is refused again.
 	asMeant(t, means{ClassPermanent, CodeAuthenticationRequired, CategoryAuthorization, EvidenceInDoubt, EvidenceNotSent},
@@ -407,8 +429,8 @@ func TestLadderSockets(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
 		})))
 	})
-	t.Run("not HTTP", func(t *testing.T) { // has no type, so it is the adapter's
-		unrecognised(t, post(t, newClient(t, nil), "http://"+server(t, func(c *net.TCPConn) {
+	t.Run("not HTTP", func(t *testing.T) { // has no type: the adapter makes it RESULT_MALFORMED
+		asMeant(t, meansFailed, post(t, newClient(t, nil), "http://"+server(t, func(c *net.TCPConn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "SSH-2.0-OpenSSH\r\n\r\n")
 		})))
@@ -530,8 +552,8 @@ func TestLadderTLS(t *testing.T) {
 		setup := meansRefusedSetup
 		setup.one = EvidenceNotSent
 		asMeant(t, setup, handshake(t, plain, trusted))
-		// http.Client puts a sentinel of net/http in its place: the adapter's.
-		unrecognised(t, post(t, newClient(t, trusted), "https://"+plain))
+		// http.Client puts a sentinel of net/http in its place, ErrSchemeMismatch.
+		asMeant(t, meansFailed, post(t, newClient(t, trusted), "https://"+plain))
 	})
 	for name, row := range map[string]struct {
 		server func(*tls.Config)
@@ -728,7 +750,7 @@ func (g *fuzzTree) next(depth int) (error, int) { //nolint:revive // the error i
 	if g.c.oneRequest {
 		unsentBound = 3
 	}
-	switch n % 9 {
+	switch n % 10 {
 	case 0:
 		return fmt.Errorf("at %d: %w", depth, err), bound
 	case 1, 2:
@@ -743,7 +765,9 @@ func (g *fuzzTree) next(depth int) (error, int) { //nolint:revive // the error i
 		return timeoutError{is: true, err: err}, g.behaves(bound)
 	case 6:
 		return &url.Error{Op: "Post", URL: "/", Err: err}, g.behaves(bound)
-	case 7: // states what it proves whatever is inside
+	case 7:
+		return safeToRetry{safe: false, err: err}, g.behaves(bound)
+	case 8: // states what it proves whatever is inside
 		return safeToRetry{safe: true, err: err}, unsentBound
 	}
 	return op("dial", err), unsentBound

@@ -93,11 +93,50 @@ var (
 // memoryShard holds the records whose keys hash to it. Locks are taken in the
 // order shard, index, and never two of a kind.
 type memoryShard struct {
-	mu      sync.Mutex // protects what follows
-	records map[Key]*memoryEntry
+	mu      sync.Mutex              // protects what follows
+	records map[uint32]*memoryEntry // by slot
+	more    map[Key]*memoryEntry    // those whose slot another one had
 	queue   memoryQueue
 	waiting map[Key]*memoryWaiters
-	_       [16]byte // neighbours do not share a cache line
+	_       [8]byte // neighbours do not share a cache line
+}
+
+// memorySlot is where a record is. A map from Key would hold each key twice,
+// which costs 50 bytes a record. It is narrow, so that tests meet two keys in
+// one slot.
+type memorySlot struct{ shard, slot uint32 }
+
+func (m *MemoryStore) slotOf(key Key) memorySlot {
+	h := maphash.Comparable(m.seed, key)
+	return memorySlot{uint32(h % memoryShards), uint32(h >> 40)}
+}
+
+func (s *memoryShard) get(key Key, slot uint32) *memoryEntry {
+	if e := s.records[slot]; e != nil && e.key == key {
+		return e
+	}
+	return s.more[key]
+}
+
+func (s *memoryShard) add(e *memoryEntry, slot uint32) {
+	switch {
+	case s.records == nil:
+		s.records = map[uint32]*memoryEntry{slot: e}
+	case s.records[slot] == nil:
+		s.records[slot] = e
+	case s.more == nil:
+		s.more = map[Key]*memoryEntry{e.key: e}
+	default:
+		s.more[e.key] = e
+	}
+}
+
+func (s *memoryShard) del(e *memoryEntry, slot uint32) {
+	if s.records[slot] == e {
+		delete(s.records, slot)
+		return
+	}
+	delete(s.more, e.key)
 }
 
 // memoryEntry is one record. Its fields belong to the shard's lock.
@@ -174,9 +213,10 @@ func (m *MemoryStore) init() {
 }
 
 // shard returns where key lives; every method comes through it or init.
-func (m *MemoryStore) shard(key Key) *memoryShard {
+func (m *MemoryStore) shard(key Key) (s *memoryShard, slot uint32) {
 	m.once.Do(m.init)
-	return &m.shards[maphash.Comparable(m.seed, key)%memoryShards]
+	at := m.slotOf(key)
+	return &m.shards[at.shard], at.slot
 }
 
 func (m *MemoryStore) now() time.Time { return m.startUTC.Add(time.Since(m.start)) }
@@ -199,10 +239,10 @@ func (m *MemoryStore) Load(ctx context.Context, key Key) (Record, error) {
 	if err := ctx.Err(); err != nil {
 		return Record{}, err
 	}
-	s := m.shard(key)
+	s, slot := m.shard(key)
 	s.mu.Lock()
 	now := m.now()
-	e := m.find(s, key, now)
+	e := m.find(s, slot, key, now)
 	if e == nil {
 		s.mu.Unlock()
 		return Record{}, ErrNotFound
@@ -217,9 +257,9 @@ func (m *MemoryStore) Save(ctx context.Context, r Record) (Record, error) {
 	if err := ctx.Err(); err != nil {
 		return Record{}, err
 	}
-	s := m.shard(r.Key)
+	s, slot := m.shard(r.Key)
 	for {
-		out, err := m.trySave(s, r)
+		out, err := m.trySave(s, slot, r)
 		// Room is made without holding s: another shard may have what is due.
 		if err != ErrStoreFull || !m.makeRoom() { //nolint:errorlint // our own, unwrapped
 			return out, err
@@ -227,11 +267,11 @@ func (m *MemoryStore) Save(ctx context.Context, r Record) (Record, error) {
 	}
 }
 
-func (m *MemoryStore) trySave(s *memoryShard, r Record) (Record, error) {
+func (m *MemoryStore) trySave(s *memoryShard, slot uint32, r Record) (Record, error) {
 	s.mu.Lock()
 	now := m.now() // under the lock, so that times are in the order of versions
 	m.tidy(s, now.UnixNano(), tidyPerSave)
-	e := m.find(s, r.Key, now)
+	e := m.find(s, slot, r.Key, now)
 	switch {
 	case e == nil && r.Version != 0:
 		s.mu.Unlock()
@@ -244,7 +284,7 @@ func (m *MemoryStore) trySave(s *memoryShard, r Record) (Record, error) {
 		s.mu.Unlock()
 		return Record{}, ErrStoreFull
 	case e == nil:
-		e = s.create(&r)
+		e = s.create(&r, slot)
 	}
 	out, args, result := m.prepare(e, r, now)
 	m.put(s, e, &out, args, result)
@@ -275,13 +315,10 @@ func (m *MemoryStore) reserve() bool {
 
 // create adds an entry that holds nothing but its key. It pins neither the
 // caller's ref, which may be part of something large, nor a scope of its own.
-func (s *memoryShard) create(r *Record) *memoryEntry {
+func (s *memoryShard) create(r *Record, slot uint32) *memoryEntry {
 	e := &memoryEntry{shape: unique.Make(shapeOf(r))}
 	e.key = Key{Scope: e.shape.Value().scope, Ref: strings.Clone(r.Ref)}
-	if s.records == nil {
-		s.records = make(map[Key]*memoryEntry)
-	}
-	s.records[e.key] = e
+	s.add(e, slot)
 	return e
 }
 
@@ -379,8 +416,8 @@ func (m *MemoryStore) unindex(l *memoryLive) {
 }
 
 // find returns the entry of key, or nil if there is none or it has expired.
-func (m *MemoryStore) find(s *memoryShard, key Key, now time.Time) *memoryEntry {
-	e := s.records[key]
+func (m *MemoryStore) find(s *memoryShard, slot uint32, key Key, now time.Time) *memoryEntry {
+	e := s.get(key, slot)
 	if e == nil {
 		return nil
 	}
@@ -392,7 +429,7 @@ func (m *MemoryStore) find(s *memoryShard, key Key, now time.Time) *memoryEntry 
 }
 
 func (m *MemoryStore) remove(s *memoryShard, e *memoryEntry) {
-	delete(s.records, e.key)
+	s.del(e, m.slotOf(e.key).slot)
 	m.release(e)
 	e.queued = 0
 	m.count.Add(-1)
@@ -581,10 +618,16 @@ func (m *MemoryStore) each(ctx context.Context, f func(*memoryEntry)) error {
 		s := &m.shards[i]
 		s.mu.Lock()
 		now := m.now().UnixNano()
-		for _, e := range s.records {
+		visit := func(e *memoryEntry) {
 			if _, fact := m.ends(e); fact > now {
 				f(e)
 			}
+		}
+		for _, e := range s.records {
+			visit(e)
+		}
+		for _, e := range s.more {
+			visit(e)
 		}
 		s.mu.Unlock()
 	}
@@ -593,9 +636,9 @@ func (m *MemoryStore) each(ctx context.Context, f func(*memoryEntry)) error {
 
 // Wait implements [Waiter]. It also returns when the record is deleted.
 func (m *MemoryStore) Wait(ctx context.Context, key Key, version int64) error {
-	s := m.shard(key)
+	s, slot := m.shard(key)
 	s.mu.Lock()
-	e := m.find(s, key, m.now())
+	e := m.find(s, slot, key, m.now())
 	if e == nil && version != 0 || e != nil && e.version != version {
 		s.mu.Unlock()
 		return nil
@@ -668,11 +711,11 @@ func (m *MemoryStore) List(ctx context.Context, q Query) (page []Record, next Cu
 
 // headOf returns the record of key without its bodies.
 func (m *MemoryStore) headOf(key Key) (Record, bool) {
-	s := m.shard(key)
+	s, slot := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.now()
-	e := m.find(s, key, now)
+	e := m.find(s, slot, key, now)
 	if e == nil {
 		return Record{}, false
 	}
@@ -854,21 +897,20 @@ func shapeOf(r *Record) memoryShape {
 func (e *memoryEntry) compact(r *Record) bool {
 	v := deref(r.Verification)
 	by, byNonce := strings.CutPrefix(r.CommittedBy, r.Nonce)
-	texts := [len(e.cuts)]string{r.Nonce, r.Alias, r.RunID, v.EvidenceRef, by}
+	texts := [len(e.cuts) + 1]string{r.Nonce, r.Alias, r.RunID, v.EvidenceRef, by, r.ResultDigest}
 	if !plain(r) || !fits(r.CreatedAt.Time()) || !fits(r.SettledAt.Time()) || !fits(v.CheckedAt) {
 		return false
 	}
-	for i, s := range texts {
-		if len(s) > math.MaxUint16 {
+	for i := range e.cuts {
+		if len(texts[i]) > math.MaxUint16 {
 			return false
 		}
-		e.cuts[i] = uint16(len(s))
+		e.cuts[i] = uint16(len(texts[i]))
 	}
 	if shape := shapeOf(r); shape != e.shape.Value() {
 		e.shape = unique.Make(shape)
 	}
-	// Joined even when there is only one, so that nothing large is pinned.
-	e.text = strings.Clone(strings.Join(texts[:], "") + r.ResultDigest)
+	e.text = strings.Join(texts[:], "") // a copy, so that nothing large is pinned
 	e.created, e.settled, e.checked = nanos(r.CreatedAt.Time()), nanos(r.SettledAt.Time()), nanos(v.CheckedAt)
 	e.sum, e.attempts, e.flags = r.Fingerprint.Sum, uint16(r.Attempts), 0
 	if r.Sent {
@@ -934,14 +976,14 @@ func (e *memoryEntry) expand() Record {
 func fits(t time.Time) bool { return moment(nanos(t)).Equal(t) }
 
 // nanos returns t as nanoseconds since 1970: unset for the zero time, and the
-// nearest moment for one that is out of range (before 1678, after 2261).
+// nearest moment for one that is out of range (1678 to 2262).
 func nanos(t time.Time) int64 {
 	switch {
 	case t.IsZero():
 		return unset
-	case t.Year() < 1678:
+	case t.Unix() <= unset/int64(time.Second):
 		return unset + 1
-	case t.Year() > 2261:
+	case t.Unix() >= never/int64(time.Second):
 		return never
 	}
 	return t.UnixNano()

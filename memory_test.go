@@ -424,22 +424,45 @@ func TestMemoryCompactAndBack(t *testing.T) {
 	}
 }
 
-func TestMemoryFactsAreSmall(t *testing.T) {
-	const facts = 50_000
-	m := &toolexec.MemoryStore{}
-	before := heap()
-	for i := range facts {
-		commitOne(t, m, i)
-	}
-	perFact := (heap() - before) / facts
-	runtime.KeepAlive(m)
-	t.Logf("%d B per fact", perFact)
-	assert.Less(t, perFact, 400, "beyond a result of two bytes")
+// So many that some of them meet in one slot.
+func TestMemoryFactsAreSmallAndFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const facts = 200_000
+		m := &toolexec.MemoryStore{}
+		before := heap()
+		for i := range facts {
+			commitOne(t, m, i)
+		}
+		perFact := (heap() - before) / facts
+		t.Logf("%d B per fact", perFact)
+		assert.Less(t, perFact, 400, "beyond a result of two bytes")
+
+		for i := range facts {
+			nonce := nonceOf(i)
+			r, err := m.Load(t.Context(), toolexec.Key{Scope: "tenant", Ref: "op_" + nonce})
+			if err != nil || r.Nonce != nonce || r.CommittedBy != nonce+"/1" {
+				t.Fatal(i, r, err)
+			}
+		}
+		counts, err := m.Stats(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, map[toolexec.State]int{toolexec.StateCommitted: facts}, counts)
+		time.Sleep(24 * time.Hour)
+		n, err := m.Prune(t.Context(), facts+1)
+		require.NoError(t, err)
+		assert.Equal(t, facts, n)
+		assert.Zero(t, usage(m))
+		for i := range 1000 {
+			commitOne(t, m, i)
+		}
+	})
 }
+
+func nonceOf(i int) string { return fmt.Sprintf("%08x-0000-7000-8000-%012x", i, i) }
 
 // commitOne does what the guard does for an operation that succeeds at once.
 func commitOne(t testing.TB, m *toolexec.MemoryStore, i int) {
-	nonce := fmt.Sprintf("%08x-0000-7000-8000-%012x", i, i)
+	nonce := nonceOf(i)
 	r, err := m.Save(context.Background(), toolexec.Record{ //nolint:usetesting // costs more than the Save
 		Key: toolexec.Key{Scope: "tenant", Ref: "op_" + nonce}, Tool: "process_refund", State: toolexec.StateInFlight,
 		Owner: "host-1234-5678", Nonce: nonce, Attempts: 1, RunID: "run_81", Arguments: json.RawMessage(`{"amount":1,"order":"ORD-5510"}`),

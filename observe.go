@@ -131,14 +131,28 @@ type DuplicateEffect struct {
 type StoreNearlyFull struct{ Records, Bound int }
 
 // EventName implements Event.
-func (CallInfo) EventName() string         { return "call" }
-func (AttemptInfo) EventName() string      { return "attempt" }        // EventName implements Event.
-func (PauseInfo) EventName() string        { return "pause" }          // EventName implements Event.
-func (VerificationInfo) EventName() string { return "verification" }   // EventName implements Event.
-func (GuardDecision) EventName() string    { return "guard_decision" } // EventName implements Event.
-func (LateEvidence) EventName() string     { return "late_evidence" }  // EventName implements Event.
-func (DuplicateEffect) EventName() string  { return "duplicate_effect" }
-func (StoreNearlyFull) EventName() string  { return "store_nearly_full" } // EventName implements Event.
+func (CallInfo) EventName() string { return "call" }
+
+// EventName implements Event.
+func (AttemptInfo) EventName() string { return "attempt" }
+
+// EventName implements Event.
+func (PauseInfo) EventName() string { return "pause" }
+
+// EventName implements Event.
+func (VerificationInfo) EventName() string { return "verification" }
+
+// EventName implements Event.
+func (GuardDecision) EventName() string { return "guard_decision" }
+
+// EventName implements Event.
+func (LateEvidence) EventName() string { return "late_evidence" }
+
+// EventName implements Event.
+func (DuplicateEffect) EventName() string { return "duplicate_effect" }
+
+// EventName implements Event.
+func (StoreNearlyFull) EventName() string { return "store_nearly_full" }
 
 // observeStart contains an observer: whatever it does, the call goes on.
 func observeStart(o Observer, ctx context.Context, e Event) context.Context {
@@ -166,5 +180,21 @@ func (x *Executor) note(ctx context.Context, e Event) {
 func (c *call) observeDecision(ctx context.Context, mv move) {
 	if c.x.Observer != nil {
 		c.x.note(ctx, GuardDecision{Tool: c.t.name, Key: c.key, Move: mv.String(), State: c.record.State})
+	}
+}
+
+// warnNearlyFull notes when a bounded store passes 80 % of its bound, once until
+// it has fallen below that again. Only creating a record can fill it.
+func (x *Executor) warnNearlyFull(ctx context.Context, version int64) {
+	bounded, ok := x.records().(interface{ Usage() (records, bound int) })
+	if x.Observer == nil || version != 1 || !ok {
+		return
+	}
+	records, bound := bounded.Usage()
+	nearly := bound > 0 && records >= bound-bound/5
+	if nearly && !x.warned.Swap(true) {
+		x.note(ctx, StoreNearlyFull{Records: records, Bound: bound})
+	} else if !nearly {
+		x.warned.Store(false)
 	}
 }

@@ -144,6 +144,19 @@ const (
 	OtherEffect Verdict = 3
 )
 
+// String names v for logs.
+func (v Verdict) String() string {
+	switch v {
+	case FoundEffect:
+		return "found"
+	case NoEffect:
+		return "absent"
+	case OtherEffect:
+		return "conflicting"
+	}
+	return "cannot_tell"
+}
+
 // Finding is the answer of a look-up. The zero Finding cannot tell.
 type Finding[Out any] struct {
 	Verdict   Verdict

@@ -13,7 +13,7 @@ import (
 // returned verdict says anything: an error, a panic, a hang is "cannot tell".
 func (c *call) verify(ctx context.Context) {
 	l := c.lookup(ctx)
-	storeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bookkeeping)
+	storeCtx, cancel := c.outOfTime(bookkeeping)
 	defer cancel()
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
 		c.t.verified(r, l)

@@ -381,8 +381,12 @@ func checkFields(ctx context.Context, s toolexec.Store) error {
 		}
 	}
 	// And over a record that has everything.
-	r := emptied("all-unknown", toolexec.StateReleased)
-	r.Version, r.Arguments, r.Result = 1, json.RawMessage{}, json.RawMessage{}
+	old, err := s.Load(ctx, full("all-unknown", toolexec.StateUnknown).Key)
+	if err != nil {
+		return err
+	}
+	r := emptied(old.Ref, toolexec.StateReleased)
+	r.Version, r.Arguments, r.Result = old.Version, json.RawMessage{}, json.RawMessage{}
 	if err := stores(ctx, s, r); err != nil {
 		return fmt.Errorf("every field cleared: %w", err)
 	}

@@ -274,17 +274,26 @@ func pages(f func(b *brokenStore, q toolexec.Query, page []toolexec.Record) []to
 	}
 }
 
-// doubled counts versions 1, 3, 5.
-func doubled(b *brokenStore) {
-	inner := func(v int64) int64 {
-		if v != 0 && v%2 == 0 {
-			return -99
+// count gives version v of a record another number.
+func count(number func(v int64) int64) func(*brokenStore) {
+	return func(b *brokenStore) { recount(b, number) }
+}
+
+func recount(b *brokenStore, number func(v int64) int64) {
+	inner := func(n int64) int64 {
+		for v := int64(1); n != 0; v++ {
+			if number(v) == n {
+				return v
+			}
+			if v > 100 {
+				return -99
+			}
 		}
-		return (v + v%2) / 2
+		return 0
 	}
 	out := func(r toolexec.Record, err error) (toolexec.Record, error) {
 		if r.Version > 0 {
-			r.Version = 2*r.Version - 1
+			r.Version = number(r.Version)
 		}
 		return r, err
 	}
@@ -373,7 +382,8 @@ func TestBrokenStores(t *testing.T) {
 				return r, err
 			}
 		}, []string{notFound}},
-		{"versions count by two", doubled, []string{versions, oneWins}},
+		{"versions count by two", count(func(v int64) int64 { return 2*v - 1 }), []string{versions, oneWins}},
+		{"versions begin at five", count(func(v int64) int64 { return v + 4 }), []string{create, versions, oneWins}},
 		{"the last write wins", onConflict(func(b *brokenStore, r, current toolexec.Record) (toolexec.Record, error) {
 			if current.Version == 0 {
 				return current, toolexec.ErrConflict
@@ -743,7 +753,7 @@ func TestBrokenStores(t *testing.T) {
 			}
 		}, []string{counted}},
 	}
-	seen := map[string]bool{create: true} // nothing breaks it that does not break all others
+	seen := make(map[string]bool)
 	for _, tt := range tests {
 		for _, rule := range tt.rules {
 			seen[rule] = true

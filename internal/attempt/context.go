@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,13 +187,21 @@ func (c *Context) clock() (now time.Time, left time.Duration) {
 	return c.deadline.Add(-left), left
 }
 
-// settle waits until Err reports the end that is known to have come. For an armed
-// context that takes as long as the runtime needs to start the callback of a timer that
-// is due, or package context to walk from the caller's context down to this one.
+// settle makes Err report the end that Run has just acted on. An armed context may lag
+// behind it: the runtime has yet to start the callback of a timer that is due, or the
+// caller's context to pass its end on. It is cancelled here with the cause it was about
+// to have, rather than waited for: nothing bounds how late another's context is.
 func (c *Context) settle() {
-	if s := c.armed.Load(); s != nil {
-		<-s.Done()
+	s := c.armed.Load()
+	if s == nil || s.Err() != nil {
+		return
 	}
+	cause := context.Cause(c.parent)
+	if cause == nil {
+		cause = cmp.Or(deadlineCause(c.cause), context.DeadlineExceeded) // no longer written, once armed
+	}
+	s.cancel(cause)
+	s.release()
 }
 
 // arm returns the standard context, which it makes at the first call.

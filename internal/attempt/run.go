@@ -73,7 +73,8 @@ type Result struct {
 // does afterwards. After a cut the caller must not read what the function writes.
 //
 // When Run returns, ctx has ended: after a cut, context.Cause(ctx) tells what cut it,
-// unless Cancel came first; otherwise it is cancelled with ErrOver unless it had ended
+// unless Cancel came first (Err may be context.Canceled for a deadline, if the runtime was
+// more than Grace late: ask the cause); otherwise it is cancelled with ErrOver unless it had ended
 // before. Nothing is left for the caller to release.
 //
 // A ctx that has ended before Run is no exception: the function is started and cut.

@@ -144,6 +144,62 @@ func TestRunWithContextThatHasEnded(t *testing.T) {
 	}
 }
 
+// slow is a parent that ends but does not pass its end on.
+type slow struct{ *counting }
+
+func (s slow) Err() error {
+	select {
+	case <-s.done:
+		return errSlow
+	default:
+		return nil
+	}
+}
+
+var errSlow = errors.New("slow parent")
+
+func TestRunDoesNotWaitForTheContext(t *testing.T) {
+	bubble(t, "caller's context lags", func(t *testing.T) {
+		parent := slow{newCounting()}
+		time.AfterFunc(deadline/2, func() { close(parent.done) })
+		p := newProbe(parent, deadline, func(ctx context.Context) { ctx.Done(); time.Sleep(time.Minute) })
+		_, cut, took := p.run()
+		assert.True(t, cut)
+		assert.Equal(t, deadline/2+attempt.Grace, took)
+		assert.Error(t, p.Err())
+		assert.Same(t, errSlow, context.Cause(p))
+		assert.Zero(t, parent.registered.Load())
+		<-p.late
+	})
+}
+
+// raced is a parent that ends just after the function ended and before Run looks.
+type raced struct {
+	context.Context
+	p *probe
+}
+
+func (r raced) Done() <-chan struct{} {
+	for range 100 { // the function's goroutine has a few steps left when it sets ended
+		runtime.Gosched()
+	}
+	for !r.p.ended.Load() {
+		runtime.Gosched()
+	}
+	return r.Context.Done()
+}
+
+func TestEndWinsOverCancellation(t *testing.T) {
+	parent, cancel := context.WithCancel(context.Background())
+	cancel()
+	for id := range 200 { // outside bubbles: a wake left in a pooled record would end the next Run
+		p := newProbe(parent, time.Minute, func(context.Context) { panic(id) })
+		p.Init(raced{parent, p}, time.Now().Add(time.Minute), nil, nil)
+		r, cut, _ := p.run()
+		p.verdict(t, id, r, cut)
+	}
+}
+
 func TestCancelDoesNotEndRun(t *testing.T) {
 	bubble(t, "ignored", func(t *testing.T) {
 		p := newProbe(t.Context(), deadline, func(context.Context) { time.Sleep(time.Minute) })
