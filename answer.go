@@ -92,7 +92,7 @@ func (c *call) failure(f *Failure, state CommitState, directive Directive, next 
 	if next == NextVerifyOperation && c.t.verificationTool != "" {
 		h.addDetail(DetailVerificationTool, c.t.verificationTool)
 	}
-	if c.record.Verification != nil && c.record.State != StateCommitted {
+	if c.operation != nil && c.record.Verification != nil && c.record.State != StateCommitted {
 		v := *c.record.Verification
 		h.Verification = &v
 	}

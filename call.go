@@ -18,37 +18,44 @@ type head = Envelope[none]
 
 // call is one request to run a tool, from its preparation to its envelope. It
 // is owned by the caller's goroutine, except where an invocation that outlives
-// it reads what is set before the first attempt: x, t, shell, key, arguments,
-// encode, session.
+// it reads what is set before the first attempt: x, t, shell, caller, key,
+// arguments, encode, session.
 type call struct {
-	x     *Executor
-	t     *tool
-	shell shell
+	*operation // of a guarded tool, or a call within a run; nil in a plain read
 
-	id     string
-	key    Key
-	minted bool
-	alias  string
-	runID  string
+	x      *Executor
+	t      *tool
+	shell  shell
+	caller context.Context
+
+	id    string
+	key   Key
+	runID string
 
 	start time.Time
+	now   time.Time // the last reading of the clock; a reading is a tenth of a read's cost
 	total time.Time // zero: no total deadline
 	tries int       // attempts made
 
-	encode     bool // results are needed as JSON
-	byName     bool
-	arguments  []byte // the call's JSON: the private copy that identity rests on
-	intent     intent
-	session    *session // nil for ReadOnly, and before the first dispatch
-	refused    repeatKey
-	hasRefused bool
-
-	record Record        // of the operation, as this call last saw it
-	offset time.Duration // the store's clock less ours, never too large
+	encode    bool // results are needed as JSON
+	byName    bool
+	arguments []byte   // the private copy that identity rests on
+	session   *session // nil for ReadOnly, and before the first dispatch
 
 	winner *invocation // whose typed result is the answer's
 	result []byte      // or the encoded result
-	caller context.Context
+}
+
+// operation is what a call knows of the operation it belongs to.
+type operation struct {
+	intent intent
+	minted bool          // the ref is this call's own invention
+	alias  string        // the ref of a call whose tool has a key of its own
+	record Record        // as this call last saw it
+	offset time.Duration // the store's clock less ours, never too large
+
+	refused    repeatKey // what the loop breaker knows this call by
+	hasRefused bool
 }
 
 func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
@@ -61,6 +68,7 @@ func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
 func (c *call) do(ctx context.Context) (h head) {
 	c.caller = ctx
 	c.start = time.Now()
+	c.now = c.start
 	c.setTotal(ctx)
 	if o := c.x.Observer; o != nil {
 		info := CallInfo{ID: c.id, Tool: c.t.name, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
@@ -71,10 +79,11 @@ func (c *call) do(ctx context.Context) (h head) {
 			observeEnd(o, ctx, info)
 		}()
 	}
-	if !c.t.guarded() {
-		return c.read(ctx)
+	if c.t.guarded() {
+		c.operation = new(operation)
+		return c.guarded(ctx)
 	}
-	return c.guarded(ctx)
+	return c.read(ctx)
 }
 
 func (c *call) setTotal(ctx context.Context) {
@@ -93,6 +102,9 @@ func (c *call) left() time.Duration {
 	}
 	return time.Until(c.total)
 }
+
+// outOfTime reports whether the total deadline had passed at the last reading.
+func (c *call) outOfTime() bool { return !c.total.IsZero() && !c.now.Before(c.total) }
 
 // read runs a ReadOnly tool: nothing is recorded, so every failure is
 // not_committed.
@@ -119,6 +131,7 @@ func (c *call) prepareRead(ctx context.Context) (head, bool) {
 	if c.runID == "" {
 		return head{}, false
 	}
+	c.operation = new(operation)
 	if f := c.identify(); f != nil {
 		return c.failed(f, NotCommitted, 0, 1), true
 	}
@@ -170,7 +183,7 @@ type outcome struct {
 // attempts runs the tool until it succeeds, or another attempt is not useful or
 // not allowed. s is nil for a read.
 func (c *call) attempts(ctx context.Context, s *session) outcome {
-	wait := c.t.policy.Backoff.pauses()
+	var wait pauses // made when the first is needed
 	for {
 		if f := c.mayStart(ctx); f != nil {
 			return outcome{fail: f}
@@ -178,6 +191,10 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		i := c.dispatch(ctx, s)
 		if i.fail == nil {
 			return outcome{won: i.invocation}
+		}
+		c.now = time.Now()
+		if !wait.made {
+			wait = c.t.policy.Backoff.pauses()
 		}
 		out := outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
 		state := NotCommitted
@@ -203,7 +220,9 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 }
 
 // approvalSpent: an approval allows one dispatch, unless it was never sent.
-func (c *call) approvalSpent(s *session) bool { return c.intent.approval && !s.allUnsent() }
+func (c *call) approvalSpent(s *session) bool {
+	return s != nil && c.intent.approval && !s.allUnsent()
+}
 
 // dispatched is an attempt and its failure.
 type dispatched struct {
@@ -213,7 +232,7 @@ type dispatched struct {
 
 // mayStart refuses an attempt that must not start; nothing was sent then.
 func (c *call) mayStart(ctx context.Context) *Failure {
-	if ctx.Err() != nil || c.left() <= 0 {
+	if ctx.Err() != nil || c.outOfTime() {
 		return c.unstarted()
 	}
 	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.abandoned.Load() >= int64(n) {
@@ -252,7 +271,7 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 func (c *call) invoke(ctx context.Context, s *session, i *invocation) *Failure {
 	var deadline time.Time
 	if d := c.t.policy.Deadline; d > 0 {
-		deadline = time.Now().Add(d)
+		deadline = c.now.Add(d)
 	}
 	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
 		deadline = c.total
@@ -326,6 +345,7 @@ func (c *call) pause(ctx context.Context, d time.Duration, last *Failure) *Failu
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		c.now = time.Now()
 		return nil
 	case <-ctx.Done():
 	}

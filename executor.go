@@ -256,7 +256,7 @@ func malformedFields(violations []FieldError) *Failure {
 
 // refusedCall is a call that never runs, made for its answer.
 func (x *Executor) refusedCall(t *tool, req Call) *call {
-	return &call{x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()}
+	return &call{operation: new(operation), x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()}
 }
 
 // unknownTool answers a name that this caller cannot use, with the closest

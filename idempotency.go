@@ -169,6 +169,7 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 	case <-stop.Done():
 		return c.inProgress(), true
 	}
+	c.now = time.Now()
 	r := f.record
 	if r.State == StateCommitted && r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint {
 		c.key = r.Key
@@ -329,6 +330,7 @@ func (c *call) awaitOwner(ctx context.Context) bool {
 		defer cancelLease()
 	}
 	_ = c.x.awaitChange(stop, c.key, c.record.Version)
+	c.now = time.Now()
 	if ctx.Err() != nil || c.left() <= 0 {
 		return false
 	}
@@ -350,7 +352,7 @@ func (c *call) peek(f *Failure) head {
 	if c.minted && c.record.State == StateAbsent {
 		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
 	}
-	peekCtx, cancel := c.outOfTime(bookkeeping)
+	peekCtx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
 	rec, err := c.x.load(peekCtx, c.key)
 	switch {
@@ -384,9 +386,9 @@ func (c *call) peek(f *Failure) head {
 // saw notes a record and how the store's clock stands to ours: the reading was
 // taken before now, so the store's time is never overestimated.
 func (c *call) saw(r Record) {
-	c.record = r
+	c.record, c.now = r, time.Now()
 	if !r.Now.IsZero() {
-		c.offset = time.Until(r.Now)
+		c.offset = r.Now.Sub(c.now)
 	}
 }
 
@@ -488,9 +490,9 @@ func (x *Executor) findOpen(ctx context.Context, k printKey) (Record, error) {
 	return page[0], nil
 }
 
-// outOfTime is the context of bookkeeping that must be tried although the
+// afterwards is the context of bookkeeping that must be tried although the
 // caller's time may be over.
-func (c *call) outOfTime(d time.Duration) (context.Context, context.CancelFunc) {
+func (c *call) afterwards(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(c.caller)
 	if c.t.lease == 0 {
 		return ctx, func() {} // a volatile store answers at once

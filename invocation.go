@@ -196,11 +196,12 @@ func (i *invocation) ended(res attempt.Result) *Failure {
 
 // settle is called with mu held, once the end is known.
 func (i *invocation) settle(f *Failure) {
-	i.phase, i.endedAt = phaseEnded, time.Now()
+	i.phase = phaseEnded
 	switch {
 	case i.marked || f == nil:
 		i.evidence = EvidenceCommitted
 	default:
+		i.endedAt = time.Now()
 		f.Evidence = i.sentOr(f.Evidence)
 		i.evidence = f.Evidence
 	}

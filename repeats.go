@@ -49,6 +49,9 @@ func (c *call) refuse(k repeatKey) {
 
 // repeated returns a failure when this run was refused the same call before.
 func (c *call) repeated() *Failure {
+	if c.operation == nil {
+		return nil
+	}
 	if !c.hasRefused && c.runID != "" && c.intent.fingerprint != (Fingerprint{}) {
 		c.refuse(repeatKey{c.key.Scope, c.runID, c.t.name, c.intent.fingerprint.String()})
 	}
@@ -65,7 +68,7 @@ func (c *call) repeated() *Failure {
 func (c *call) remember(h head) head {
 	final := h.Retry.Directive != RetryAfterDelay && h.CommitState == NotCommitted &&
 		(h.NextAction == NextCorrectInput || h.NextAction == NextEscalate)
-	if c.hasRefused && final && !h.OK {
+	if c.operation != nil && c.hasRefused && final && !h.OK {
 		c.x.repeats.add(c.refused)
 	}
 	return h

@@ -91,11 +91,16 @@ func (p Policy) over(base Policy) Policy {
 	inherit(&p.MaxAbandoned, base.MaxAbandoned)
 	inherit(&p.MaxAbandon, base.MaxAbandon)
 	inherit(&p.MaxRepeats, base.MaxRepeats)
-	inherit(&p.Backoff.Initial, base.Backoff.Initial)
-	inherit(&p.Backoff.Max, base.Backoff.Max)
-	inherit(&p.Backoff.Multiplier, base.Backoff.Multiplier)
-	inherit(&p.Backoff.Jitter, base.Backoff.Jitter)
+	p.Backoff = p.Backoff.over(base.Backoff)
 	return p
+}
+
+func (b Backoff) over(base Backoff) Backoff {
+	inherit(&b.Initial, base.Initial)
+	inherit(&b.Max, base.Max)
+	inherit(&b.Multiplier, base.Multiplier)
+	inherit(&b.Jitter, base.Jitter)
+	return b
 }
 
 func inherit[V comparable](p *V, base V) {
@@ -136,6 +141,7 @@ func (p *Policy) lease() time.Duration {
 // without its Retry, which judges by the error alone. Jitter comes off before
 // the cap applies again here.
 type pauses struct {
+	made     bool
 	settings Backoff
 	sequence backoff.ExponentialBackOff
 	random   func(int64) int64 // nil: the global source
@@ -143,7 +149,7 @@ type pauses struct {
 
 func (b Backoff) pauses() pauses {
 	b = b.sane()
-	p := pauses{settings: b, sequence: backoff.ExponentialBackOff{
+	p := pauses{made: true, settings: b, sequence: backoff.ExponentialBackOff{
 		InitialInterval: b.Initial, Multiplier: b.Multiplier, MaxInterval: b.Max,
 		Stop: backoff.Stop, Clock: backoff.SystemClock, // a literal without a clock panics
 	}}
@@ -178,7 +184,7 @@ func (b Backoff) jitterOf(d time.Duration, random func(int64) int64) time.Durati
 // sane returns settings that backoff/v4 can take: Initial at most Max, a
 // multiplier of at least 1, a jitter within [0, 1].
 func (b Backoff) sane() Backoff {
-	b = Policy{Backoff: b}.over(defaultPolicy).Backoff
+	b = b.over(defaultPolicy.Backoff)
 	if b.Max < 0 {
 		b.Max = math.MaxInt64
 	}

@@ -141,7 +141,7 @@ func (t *tool) keeps(raw []byte) bool { return t.output == nil || len(t.output.V
 
 // store makes the present picture durable.
 func (s *session) store() error {
-	ctx, cancel := s.call.outOfTime(bookkeeping)
+	ctx, cancel := s.call.afterwards(bookkeeping)
 	defer cancel()
 	_, err := s.update(ctx, nil)
 	return err
@@ -189,7 +189,7 @@ func (s *session) keep(r Record) {
 // markSent tells the record that the owner is about to send. It fails when the
 // record is not this owner's any more: that is the fence.
 func (s *session) markSent() error {
-	ctx, cancel := s.call.outOfTime(bookkeeping)
+	ctx, cancel := s.call.afterwards(bookkeeping)
 	defer cancel()
 	_, err := s.update(ctx, func(r *Record) error {
 		if r.State != StateInFlight || r.Nonce != s.nonce {
@@ -235,7 +235,7 @@ func (s *session) end(out outcome) (rec Record, stored bool) {
 	}
 	s.mu.Unlock()
 	s.watchOutliving()
-	ctx, cancel := s.call.outOfTime(s.bookkeepingTime())
+	ctx, cancel := s.call.afterwards(s.bookkeepingTime())
 	defer cancel()
 	rec, err := s.update(ctx, nil)
 	if err == nil {
@@ -382,7 +382,7 @@ func (s *session) heartbeat(i *invocation) {
 
 // escalate gives an operation to a person whose attempt has lived too long.
 func (s *session) escalate() {
-	ctx, cancel := s.call.outOfTime(bookkeeping)
+	ctx, cancel := s.call.afterwards(bookkeeping)
 	defer cancel()
 	_, _ = s.update(ctx, func(r *Record) error {
 		if r.State == StateUnknown {

@@ -151,7 +151,7 @@ func (s *typedCall[In, Out]) envelope(h head) Envelope[Out] {
 		e.Result, e.HasResult = s.won(w), true
 		return e
 	}
-	e.HasResult = decodeContained(s.call.result, &e.Result)
+	e.Result, e.HasResult = decodeContained[Out](s.call.result)
 	return e
 }
 
@@ -193,12 +193,12 @@ func marshalContained(v any) (raw []byte, err error) {
 
 // decodeContained decodes a kept result; false when there is none, or it no
 // longer fits the type.
-func decodeContained[V any](raw []byte, into *V) bool {
+func decodeContained[V any](raw []byte) (v V, ok bool) {
 	if raw == nil {
-		return false
+		return v, false
 	}
-	err := contained(func() error { return json.Unmarshal(raw, into) })
-	return err == nil
+	err := contained(func() error { return json.Unmarshal(raw, &v) })
+	return v, err == nil
 }
 
 // contained runs user code that may panic or call runtime.Goexit.

@@ -13,12 +13,13 @@ import (
 // returned verdict says anything: an error, a panic, a hang is "cannot tell".
 func (c *call) verify(ctx context.Context) {
 	l := c.lookup(ctx)
-	storeCtx, cancel := c.outOfTime(bookkeeping)
+	storeCtx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
 		c.t.verified(r, l)
 		return nil
 	})
+	c.now = time.Now()
 	if err == nil {
 		c.saw(rec)
 	}
