@@ -125,8 +125,10 @@ func (c *call) ownFailure(out outcome, stored bool) head {
 	if state == Committed { // late evidence came in between
 		return c.marked(*rec, stored)
 	}
-	if rec.State == StateEscalated {
-		return c.failure(f, state, RetryNever, NextEscalate, 0, 0)
+	if rec.State == StateEscalated { // perhaps by a look-up, so the code is the record's
+		was := failureOf(rec)
+		was.Err = f.Err
+		return c.failure(was, state, RetryNever, NextEscalate, 0, 0)
 	}
 	if state == CommitUnknown && c.t.effect == Idempotent && c.intent.approval && rec.Approval != nil && rec.Approval.Spent {
 		return c.failure(f, state, RetryNever, NextVerifyOperation, c.wait(rec.NextCheckAt), 0)

@@ -109,7 +109,7 @@ func (c *call) outOfTime() bool { return !c.total.IsZero() && !c.now.Before(c.to
 // read runs a ReadOnly tool: nothing is recorded, so every failure is
 // not_committed.
 func (c *call) read(ctx context.Context) head {
-	if h, refused := c.prepareRead(ctx); refused {
+	if h, refused := c.prepareRead(); refused {
 		return h
 	}
 	out := c.attempts(ctx, nil)
@@ -121,11 +121,11 @@ func (c *call) read(ctx context.Context) head {
 
 // prepareRead refuses what must not run. Only a call within a run needs an
 // identity: to break loops.
-func (c *call) prepareRead(ctx context.Context) (head, bool) {
+func (c *call) prepareRead() (head, bool) {
 	if c.key.Ref != "" && !validRef(c.key.Ref) {
 		return c.invalidRef(), true
 	}
-	if f := c.runCheck(ctx); f != nil {
+	if f := c.runCheck(); f != nil {
 		return c.remember(c.failed(f, NotCommitted, 0, 1)), true
 	}
 	if c.runID == "" {
@@ -384,7 +384,7 @@ func (c *call) encodeInput() (raw []byte, err error) {
 }
 
 // runCheck asks the tool's Check about the arguments as a whole.
-func (c *call) runCheck(context.Context) *Failure {
+func (c *call) runCheck() *Failure {
 	if !c.shell.hasCheck() {
 		return nil
 	}

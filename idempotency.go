@@ -15,31 +15,26 @@ import (
 
 // guarded runs a Write or Idempotent tool.
 func (c *call) guarded(ctx context.Context) head {
-	if f := c.prepare(ctx); f != nil {
+	if c.key.Ref != "" && !validRef(c.key.Ref) {
+		return c.invalidRef()
+	}
+	f := c.identify()
+	if f == nil {
+		f = c.name()
+	}
+	if f != nil { // it names no operation, so there is none
 		return c.remember(c.failed(f, NotCommitted, 0, c.t.maxCorrect))
 	}
-	if c.minted {
+	if f = c.runCheck(); f == nil {
+		f = c.intend()
+	}
+	switch {
+	case f != nil:
+		return c.remember(c.peek(f))
+	case c.minted:
 		return c.guardedMinted(ctx)
 	}
 	return c.guardedKey(ctx, Record{})
-}
-
-// prepare names the operation and fixes its identity, before anything is
-// looked at or sent.
-func (c *call) prepare(ctx context.Context) *Failure {
-	if c.key.Ref != "" && !validRef(c.key.Ref) {
-		return malformed(CodeInvalidOperationRef, nil)
-	}
-	if f := c.runCheck(ctx); f != nil {
-		return f
-	}
-	if f := c.identify(); f != nil {
-		return f
-	}
-	if f := c.name(); f != nil {
-		return f
-	}
-	return c.intend()
 }
 
 func malformed(code Code, err error) *Failure {
@@ -350,14 +345,14 @@ func (c *call) awaitOwner(ctx context.Context) bool {
 // without it the answer would be a guess.
 func (c *call) peek(f *Failure) head {
 	if c.minted && c.record.State == StateAbsent {
-		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
+		return c.failed(f, NotCommitted, 0, c.budgetFor(f))
 	}
 	peekCtx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
 	rec, err := c.x.load(peekCtx, c.key)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
+		return c.failed(f, NotCommitted, 0, c.budgetFor(f))
 	case err != nil:
 		f.Err = errors.Join(f.Err, err)
 		return c.failed(f, CommitUnknown, 0, 0)
@@ -374,13 +369,22 @@ func (c *call) peek(f *Failure) head {
 	case StateRejected:
 		return c.failed(f, NotCommitted, 0, c.attemptsLeft())
 	case StateInFlight:
-		return c.failed(f, CommitUnknown, 0, c.attemptsLeft())
+		return c.failure(f, CommitUnknown, RetryAfterDelay, NextWaitAndRetry, 0, c.attemptsLeft())
 	case StateUnknown:
 		return c.standing(moveUnknown)
 	case StateAwaitingApproval:
 		return c.standing(moveNeedApprove)
 	}
 	return c.standing(moveEscalated)
+}
+
+// budgetFor is what is left of an operation that has not begun: corrections of
+// its input, or attempts.
+func (c *call) budgetFor(f *Failure) int {
+	if f.Class == ClassMalformed {
+		return c.t.maxCorrect
+	}
+	return c.t.maxAttempts
 }
 
 // saw notes a record and how the store's clock stands to ours: the reading was

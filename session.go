@@ -284,7 +284,7 @@ func (s *session) storeLater() {
 			if !sleep(x.closed(), wait.next()) {
 				break
 			}
-			if s.store() == nil {
+			if err := s.store(); err == nil || errors.Is(err, ErrNotFound) {
 				return
 			}
 		}
@@ -297,7 +297,7 @@ func (s *session) late(i *invocation, f *Failure) {
 	s.stopTimersOf(i)
 	err := s.store()
 	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: i.n, Evidence: i.known(), Failure: asCause(f), StoreErr: err})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		s.storeLater()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,7 +93,8 @@ func (c *Context) Init(parent context.Context, deadline time.Time, cause error, 
 	}
 	if c.own && c.deadline == c.deadline.Round(0) {
 		// The deadline was made without a monotonic reading. Without this a wall clock
-		// set back during the attempt would let the two timers of an attempt differ.
+		// set back during the attempt would let the two timers of an attempt differ. It
+		// also brings a deadline within what a time.Duration holds, 292 years.
 		now := time.Now()
 		c.deadline = now.Add(c.deadline.Sub(now))
 	}
@@ -181,9 +181,6 @@ func (c *Context) clock() (now time.Time, left time.Duration) {
 		return time.Now(), 0
 	}
 	left = time.Until(c.deadline)
-	if left == math.MaxInt64 { // a duration holds 292 years
-		return time.Now(), left
-	}
 	return c.deadline.Add(-left), left
 }
 

@@ -359,6 +359,7 @@ func TestPoolAcrossBubbles(t *testing.T) {
 				require.False(t, cut)
 				require.Equal(t, attempt.Returned, r.End)
 				require.Equal(t, attempt.Returned, attempt.Contain(func() {}).End)
+				require.Equal(t, attempt.Panicked, attempt.Contain(func() { panic(1) }).End, "nothing of the last call is left")
 			}
 		}
 		far := attempt.NewContext(context.Background(), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), nil, nil)
