@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolexec/toolexec/internal/canonical"
 	"github.com/toolexec/toolexec/internal/closest"
+	"github.com/toolexec/toolexec/internal/schema"
 )
 
 // Executor runs tools. The zero Executor works: 2 s per attempt, 10 s in all,
@@ -193,7 +194,11 @@ func (t *tool) parse(args []byte) (namedShell, []FieldError) {
 	if err := canonical.Check(args, canonical.Limits{}); err != nil {
 		return nil, []FieldError{syntaxViolation(err)}
 	}
-	if list := t.input.Validate(args); len(list) > 0 {
+	list := t.input.Validate(args)
+	if t.ownSchema {
+		list = append(list, schema.CaseVariants(args, t.inputType)...)
+	}
+	if len(list) > 0 {
 		out := make([]FieldError, len(list))
 		for i, v := range list {
 			out[i] = fieldError(v)

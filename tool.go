@@ -211,6 +211,8 @@ type tool struct {
 	input            *schema.Schema
 	output           *schema.Schema
 	exclusions       canonical.Exclusions
+	inputType        reflect.Type
+	ownSchema        bool // the input schema is the user's, so it may allow unknown members
 	plainInput       bool // encoding and decoding In runs no code of the user's
 	detailKeys       []string
 	maxResult        int
@@ -313,6 +315,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		name: t.Name, description: t.Description, policy: policy, classifiers: slices.Concat(t.Classifiers, x.Classifiers),
 		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult, cooperative: t.Cooperative,
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
+		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil,
 		plainInput: canonical.Plain(reflect.TypeFor[In]()), detailKeys: slices.Clone(t.DetailKeys),
 		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal,
 		machine: machine{

@@ -207,6 +207,7 @@ type truthWorld struct {
 	effect toolexec.Effect
 	memory *toolexec.MemoryStore
 	all    []*truthProcess
+	beside sync.WaitGroup // calls that run beside the case
 
 	mu      sync.Mutex // protects what follows
 	runs    int
@@ -270,6 +271,7 @@ func (w *truthWorld) ran() int {
 }
 
 func (w *truthWorld) close() {
+	w.beside.Wait()
 	for _, p := range w.all {
 		assert.NoError(w.t, p.x.Close(w.t.Context()))
 	}
@@ -564,17 +566,10 @@ var slowPolicy = toolexec.Policy{Deadline: time.Minute, TotalDeadline: 90 * time
 // elsewhere starts the operation in another process, whose tool takes a while, and then asks.
 func elsewhere(ask func(w *truthWorld) truthAnswer) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
-		done := make(chan struct{})
 		p := w.process(slowPolicy)
-		go func() {
-			defer close(done)
-			p.call(truthRef, truthOrder)
-		}()
+		w.beside.Go(func() { p.call(truthRef, truthOrder) })
 		synctest.Wait()
-		a := ask(w)
-		w.t.Cleanup(func() {})
-		go func() { <-done }()
-		return a
+		return ask(w)
 	}
 }
 
@@ -618,7 +613,7 @@ var truthTable = []truthRow{
 	{
 		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "Ref returns nothing", does: []truthStep{stepOK},
 		tool:  func(t *truthTool) { t.Ref = func(truthIn) string { return "" } },
-		read:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0", // BUG: a ReadOnly tool's Ref is not asked; see TestTruthReadOnlyRef
+		read:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0", // BUG: a ReadOnly tool's Ref is not asked, here and below
 		idem:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 		write: "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 	},
@@ -813,7 +808,7 @@ var truthTable = []truthRow{
 	},
 	{
 		row: "sent, no answer", when: "looked up: look-ups spent", does: []truthStep{inDoubt}, tool: look(findFails, truthLook{MaxChecks: 1}),
-		write: "unk never es OUTCOME_UNKNOWN runs=1", after: lookupsAre(1),
+		write: "unk never es VERIFICATION_UNAVAILABLE runs=1", after: lookupsAre(1),
 	},
 	{
 		row: "sent, no answer", when: "declared unverifiable", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
@@ -1074,14 +1069,14 @@ var truthTable = []truthRow{
 	{
 		row: "record in flight elsewhere, our time is up", when: "in this process", policy: slowPolicy, does: []truthStep{stepDeaf(30*time.Second, stepOK)},
 		ask: func(w *truthWorld) truthAnswer {
-			go w.call(truthRef, truthOrder)
+			w.beside.Go(func() { w.call(truthRef, truthOrder) })
 			synctest.Wait()
 			ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 			defer cancel()
 			return w.callIn(ctx, truthRef, truthOrder)
 		},
+		// BUG: left=9, as if the attempt that is running were none
 		idem: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1", write: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1",
-		after: func(*truthWorld) { time.Sleep(time.Minute) },
 	},
 	{
 		row: "record in flight, lease over", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
@@ -1154,7 +1149,7 @@ var truthTable = []truthRow{
 	},
 	{
 		row: "record escalated", when: "conflict", does: []truthStep{inDoubt}, tool: look(findConflict, truthLook{}),
-		ask:   twice("unk never es OUTCOME_UNKNOWN runs=1", time.Minute),
+		ask:   twice("unk never es VERIFICATION_CONFLICT runs=1", time.Minute),
 		write: "unk never es VERIFICATION_CONFLICT runs=1",
 	},
 	{
@@ -1244,10 +1239,10 @@ var truthTable = []truthRow{
 		idem: "ok r1 runs=1", write: "ok r1 runs=1",
 	},
 	{
-		row: "budget spent, not committed", when: "of the call", does: []truthStep{notSent}, policy: toolexec.Policy{MaxRetries: 4},
-		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=5 in=4s runs=4", // the fourth pause would end after the total deadline
-		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=5 in=4s runs=4",
-		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=5 in=4s runs=4",
+		row: "budget spent, not committed", when: "of the call", does: []truthStep{notSent}, policy: toolexec.Policy{MaxRetries: 8, MaxPause: time.Minute},
+		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5", // the fifth pause would end after the total deadline
+		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5",
+		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5",
 	},
 	{
 		row: "budget spent, not committed", when: "of the call, an attempt unresolved", does: []truthStep{inDoubt, notSent},
@@ -1279,4 +1274,136 @@ func lookThen(first, then func() (toolexec.Finding[truthOut], error)) func(*trut
 			return now()
 		}, truthLook{})(t)
 	}
+}
+
+// stubborn is an argument that cannot be encoded.
+type stubborn struct {
+	Order string `json:"order"`
+}
+
+func (stubborn) MarshalJSON() ([]byte, error) { return nil, errors.New("a secret") }
+
+type explosive struct {
+	Order string `json:"order"`
+}
+
+func (explosive) MarshalJSON() ([]byte, error) { panic("a secret") }
+
+// "bad arguments; input that cannot be encoded", through the only door that takes such an input.
+func TestTruthInputThatCannotBeEncoded(t *testing.T) {
+	truthUnencodable[stubborn](t, "an error")
+	truthUnencodable[explosive](t, "a panic")
+}
+
+func truthUnencodable[In any](t *testing.T, how string) {
+	for _, effect := range []toolexec.Effect{toolexec.ReadOnly, toolexec.Idempotent, toolexec.Write} {
+		t.Run(how+"/"+effect.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var x toolexec.Executor
+				runs := 0
+				b := toolexec.Bind(&x, toolexec.Tool[In, truthOut]{Name: "refund", Effect: effect, Run: func(context.Context, In) (truthOut, error) {
+					runs++
+					return truthOut{}, nil
+				}})
+				var in In
+				e := b.Call(toolexec.WithRunID(t.Context(), "run_81"), in)
+				checkEnvelope(t, e)
+				assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+				assert.Equal(t, toolexec.RetryAfterInputFix, e.Retry.Directive)
+				assert.Equal(t, toolexec.NextCorrectInput, e.NextAction)
+				assert.Equal(t, toolexec.CodeInvalidArguments, e.Code)
+				assert.NotContains(t, e.AgentMessage+e.UserMessage, "secret")
+				assert.Zero(t, runs)
+			})
+		})
+	}
+}
+
+// "empty result", by what can be empty.
+func TestTruthEmptyResult(t *testing.T) {
+	truthEmpty[*truthOut](t, nil)
+	truthEmpty(t, "")
+	truthEmpty(t, []string{})
+	truthEmpty[[]string](t, nil)
+	truthEmpty(t, map[string]int{})
+	truthEmpty[any](t, nil)
+}
+
+func truthEmpty[Out any](t *testing.T, empty Out) {
+	for _, effect := range []toolexec.Effect{toolexec.ReadOnly, toolexec.Idempotent, toolexec.Write} {
+		for _, fine := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%T/%v/%s/declared fine %t", empty, empty, effect, fine), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var x toolexec.Executor
+					runs := 0
+					b := toolexec.Bind(&x, toolexec.Tool[truthIn, Out]{
+						Name: "find", Effect: effect, EmptyIsResult: fine,
+						Run: func(context.Context, truthIn) (Out, error) { runs++; return empty, nil },
+					})
+					e := b.Call(t.Context(), truthOrder)
+					checkEnvelope(t, e)
+					assert.Equal(t, 1, runs)
+					if effect == toolexec.ReadOnly && !fine {
+						assert.Equal(t, toolexec.CodeEmptyResult, e.Code)
+						assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+						assert.Equal(t, toolexec.RetryAfterInputFix, e.Retry.Directive)
+						assert.Equal(t, toolexec.NextCorrectInput, e.NextAction)
+						assert.Equal(t, toolexec.ClassEmptyResult, e.Class)
+						return
+					}
+					assert.True(t, e.OK)
+					assert.True(t, e.HasResult, "nothing is a result")
+					assert.Equal(t, empty, e.Result)
+					raw, err := json.Marshal(truthOrder)
+					require.NoError(t, err)
+					again := x.Execute(t.Context(), toolexec.Call{Name: "find", Arguments: raw, OperationRef: e.OperationRef})
+					checkEnvelope(t, again)
+					assert.True(t, again.OK)
+					assert.True(t, again.HasResult)
+				})
+			})
+		}
+	}
+}
+
+// An empty value behind an interface is empty as well.
+func TestTruthEmptyBehindInterface(t *testing.T) {
+	for name, empty := range map[string]any{"text": "", "list": []int{}, "map": map[string]int{}, "pointer": (*truthOut)(nil)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var x toolexec.Executor
+				b := toolexec.Bind(&x, toolexec.Tool[truthIn, any]{
+					Name: "find", Effect: toolexec.ReadOnly,
+					Run: func(context.Context, truthIn) (any, error) { return empty, nil },
+				})
+				e := b.Call(t.Context(), truthOrder)
+				checkEnvelope(t, e)
+				assert.Equal(t, toolexec.CodeEmptyResult, e.Code)
+			})
+		})
+	}
+}
+
+// A ref that an answer carries is one under which the tool ran: calling again with it is always safe.
+func TestTruthRefOfAnAnswerIsTheOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		runs := 0
+		toolexec.Bind(&x, toolexec.Tool[truthIn, truthOut]{Name: "refund", Cooperative: true, Run: func(context.Context, truthIn) (truthOut, error) {
+			if runs++; runs == 1 {
+				runtime.Goexit()
+			}
+			return truthOut{"r"}, nil
+		}})
+		call := toolexec.Call{Name: "refund", Arguments: json.RawMessage(`{"order":"ORD-1","cents":1}`)}
+		first := x.ExecuteAll(t.Context(), []toolexec.Call{call})[0]
+		checkEnvelope(t, first)
+		assert.Equal(t, toolexec.CommitUnknown, first.CommitState)
+		call.OperationRef = first.OperationRef
+		second := x.ExecuteAll(t.Context(), []toolexec.Call{call})[0]
+		checkEnvelope(t, second)
+		// BUG: a ref is minted for the answer of a tool that ended its goroutine, so this sends the write twice.
+		assert.Equal(t, 1, runs, "the write was sent again")
+		assert.Equal(t, toolexec.CommitUnknown, second.CommitState)
+	})
 }

@@ -210,7 +210,8 @@ func (p *Plan) Check(t testing.TB) {
 }
 
 // Wait returns when the requests that outlived their attempts have arrived. Call
-// it when no more attempts are made.
+// it when no more attempts are made, and in a [testing/synctest] bubble before the
+// test ends.
 func (p *Plan) Wait() { p.late.Wait() }
 
 // next counts an attempt and returns its fault.

@@ -126,7 +126,9 @@ func TestFaultsObeyCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				assert.Equal(t, name, fault.String()[:len(name)])
-				run := toolexectest.Wrap(toolexectest.Script(fault), func(context.Context, string) (string, error) { return "a", nil })
+				plan := toolexectest.Script(fault)
+				defer plan.Wait()
+				run := toolexectest.Wrap(plan, func(context.Context, string) (string, error) { return "a", nil })
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errFaultTest) })
 				got := attemptFault(ctx, run)
@@ -208,12 +210,12 @@ func TestFaultsThatDoNotFire(t *testing.T) {
 		f        func(context.Context, int) (int, error)
 		want     []string
 	}{
-		"an empty script":       {toolexectest.Script(), 0, effect, nil},
-		"the zero plan":         {new(toolexectest.Plan), 1, effect, nil},
-		"no fault is no fault":  {toolexectest.Script(toolexectest.OK(), toolexectest.OK()), 0, effect, nil},
-		"no attempt":            {toolexectest.Script(toolexectest.DropAnswer()), 0, effect, []string{"toolexectest: step 1 of 1: answer dropped: did not fire in 0 attempt(s)"}},
-		"too few attempts":      {toolexectest.Script(toolexectest.NotSent(), toolexectest.OK(), toolexectest.NotSent()), 2, effect, []string{"toolexectest: step 3 of 3: request failed: did not fire in 2 attempt(s)"}},
-		"both ways":             {toolexectest.Script(toolexectest.Fault{Request: slow, Answer: slow}), 0, effect, []string{"toolexectest: step 1 of 1: request hung 1ms, request delayed 1h0m0s: did not fire in 0 attempt(s)", "toolexectest: step 1 of 1: answer hung 1ms, answer delayed 1h0m0s: did not fire in 0 attempt(s)"}},
+		"an empty script":      {toolexectest.Script(), 0, effect, nil},
+		"the zero plan":        {new(toolexectest.Plan), 1, effect, nil},
+		"no fault is no fault": {toolexectest.Script(toolexectest.OK(), toolexectest.OK()), 0, effect, nil},
+		"no attempt":           {toolexectest.Script(toolexectest.DropAnswer()), 0, effect, []string{"toolexectest: step 1 of 1: answer dropped: did not fire in 0 attempt(s)"}},
+		"too few attempts":     {toolexectest.Script(toolexectest.NotSent(), toolexectest.OK(), toolexectest.NotSent()), 2, effect, []string{"toolexectest: step 3 of 3: request failed: did not fire in 2 attempt(s)"}},
+		"both ways":            {toolexectest.Script(toolexectest.Fault{Request: slow, Answer: slow}), 0, effect, []string{"toolexectest: step 1 of 1: request hung 1ms, request delayed 1h0m0s: did not fire in 0 attempt(s)", "toolexectest: step 1 of 1: answer hung 1ms, answer delayed 1h0m0s: did not fire in 0 attempt(s)"}},
 		"a function that panics": {
 			toolexectest.Script(toolexectest.FailAnswer(errFaultTest)), 1, func(context.Context, int) (int, error) { panic("no answer") },
 			[]string{"toolexectest: step 1 of 1: answer failed: did not fire in 1 attempt(s)"},

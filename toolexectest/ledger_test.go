@@ -27,10 +27,10 @@ func TestLedgerCounts(t *testing.T) {
 		effects  map[string]int
 		arrived  map[string]int
 	}{
-		"every request has its effect":       {false, twice, []int{1, 2, 3}, map[string]int{"a": 2, "b": 1, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 0}},
-		"one effect a ref":                   {true, twice, []int{1, 2, 1}, map[string]int{"a": 1, "b": 1, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 0}},
-		"without a ref there is no dedupe":   {true, unnamed, []int{1, 2}, map[string]int{"": 2}, map[string]int{"": 2}},
-		"without a ref effects count as one": {false, unnamed, []int{1, 2}, map[string]int{"": 2}, map[string]int{"": 2}},
+		"every request has its effect":        {false, twice, []int{1, 2, 3}, map[string]int{"a": 2, "b": 1, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 0}},
+		"one effect a ref":                    {true, twice, []int{1, 2, 1}, map[string]int{"a": 1, "b": 1, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 0}},
+		"without a ref there is no dedupe":    {true, unnamed, []int{1, 2}, map[string]int{"": 2}, map[string]int{"": 2}},
+		"all without a ref are counted there": {false, unnamed, []int{1, 2}, map[string]int{"": 2}, map[string]int{"": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,106 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// RuleCase marks a member whose name differs from a field's only in case.
+const RuleCase = "case"
+
+// CaseVariants returns a violation for each member of raw that encoding/json
+// would decode into a field of t although its name differs from the field's in
+// case. A validator takes such a member for an unknown one, so a schema that
+// allows those would check one value and the tool would get another. raw must
+// be valid JSON.
+func CaseVariants(raw []byte, t reflect.Type) []Violation {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	var w caseWalk
+	w.value("", v, t)
+	slices.SortFunc(w.found, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return w.found
+}
+
+type caseWalk struct{ found []Violation }
+
+func (w *caseWalk) value(at string, v any, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if ownDecoding(t) {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		w.object(at, v, t)
+	case []any:
+		if k := t.Kind(); k == reflect.Slice || k == reflect.Array {
+			for i, e := range v {
+				w.value(at+"/"+strconv.Itoa(i), e, t.Elem())
+			}
+		}
+	}
+}
+
+func (w *caseWalk) object(at string, v map[string]any, t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Map:
+		for name, e := range v {
+			w.value(at+"/"+escapeMember(name), e, t.Elem())
+		}
+	case reflect.Struct:
+		fields := jsonFields(t)
+		for name, e := range v {
+			if ft, exact := fields[name]; exact {
+				w.value(at+"/"+escapeMember(name), e, ft)
+			} else if want, variant := foldedMatch(fields, name); variant {
+				w.found = append(w.found, Violation{Pointer: at + "/" + want, Rule: RuleCase, Expected: "the name in this very case"})
+			}
+		}
+	}
+}
+
+func foldedMatch(fields map[string]reflect.Type, name string) (string, bool) {
+	for f := range fields {
+		if strings.EqualFold(f, name) {
+			return f, true
+		}
+	}
+	return "", false
+}
+
+// jsonFields are the members that encoding/json knows of a struct.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	out := make(map[string]reflect.Type)
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Tag.Get("json") == "-" || !f.IsExported() || f.Anonymous && name == "" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		out[name] = f.Type
+	}
+	return out
+}
+
+var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+
+// ownDecoding: the type reads its JSON itself.
+func ownDecoding(t reflect.Type) bool {
+	return t.Implements(unmarshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)
+}
+
+func escapeMember(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
