@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"hash/maphash"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -326,7 +325,7 @@ func (s *memoryShard) create(r *Record, slot uint32) *memoryEntry {
 // but the bodies that were passed, and the stored bodies that it leaves in
 // place.
 func (m *MemoryStore) prepare(e *memoryEntry, r Record, now time.Time) (out Record, args, result []byte) {
-	out = ownHead(r)
+	out = r.cloneHead()
 	out.Resolve(now)
 	out.Version++
 	out.RetainUntil = m.retainUntil(&out, now)
@@ -381,7 +380,7 @@ func (m *MemoryStore) keepLive(e *memoryEntry, r *Record, args, result []byte) {
 	if l.indexed && (r.State == StateCommitted || r.Fingerprint != l.fingerprint) {
 		m.unindex(l)
 	}
-	l.record = ownHead(*r)
+	l.record = r.cloneHead()
 	if r.Arguments != nil {
 		args = bytes.Clone(r.Arguments)
 	}
@@ -455,19 +454,10 @@ func (m *MemoryStore) view(e *memoryEntry, now time.Time) (r Record, result stri
 
 // ownRecord makes what view returned the caller's own.
 func ownRecord(r Record, result string) Record {
-	r = ownHead(r)
+	r = r.cloneHead()
 	r.Arguments, r.Result = bytes.Clone(r.Arguments), bytes.Clone(r.Result)
 	if result != "" {
 		r.Result = []byte(result)
-	}
-	return r
-}
-
-// ownHead returns r sharing nothing with it but the bodies.
-func ownHead(r Record) Record {
-	r = r.cloneHead()
-	if r.LastFailure != nil {
-		r.LastFailure.Details = maps.Clone(r.LastFailure.Details)
 	}
 	return r
 }
@@ -721,7 +711,7 @@ func (m *MemoryStore) headOf(key Key) (Record, bool) {
 	}
 	r, _ := m.view(e, now)
 	r.Arguments, r.Result = nil, nil
-	return ownHead(r), true
+	return r.cloneHead(), true
 }
 
 // indexed reports whether q selects nothing that the index leaves out.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,11 +30,14 @@ type Store interface {
 	// stored: every relative Instant resolved by the store's clock, Now set. On a
 	// mismatch it changes nothing and returns the stored record with ErrConflict
 	// (the zero Record when there is none), so that a replay or a lost race costs
-	// one round trip. A nil Arguments or Result leaves the stored one as it is.
+	// one round trip. A nil Arguments or Result leaves the stored one as it is,
+	// and need not come back. RetainUntil is the store's own business, and it may
+	// drop the Arguments of a committed operation, which never runs again.
 	Save(ctx context.Context, r Record) (Record, error)
 
 	// List returns records that match q in the order of their keys, a page at a
-	// time; the zero Cursor ends the listing. Bodies may be left out. (An open
+	// time; the zero Cursor ends the listing, and a page before it may be short.
+	// Bodies may be left out. (An open
 	// cursor instead of pages would deadlock a pool of one connection.)
 	List(ctx context.Context, q Query) (page []Record, next Cursor, err error)
 }
@@ -302,7 +306,7 @@ func (r *Record) Resolve(now time.Time) {
 	if r.Approval != nil {
 		r.Approval.Expires = r.Approval.Expires.Resolve(now)
 	}
-	if r.CreatedAt.IsZero() {
+	if r.CreatedAt = r.CreatedAt.Resolve(now); r.CreatedAt.IsZero() {
 		r.CreatedAt = At(now)
 	}
 	r.UpdatedAt, r.Now = At(now), now
@@ -320,7 +324,9 @@ func (r Record) cloneHead() Record {
 	r.Unresolved = slices.Clone(r.Unresolved)
 	r.RejectedFields = slices.Clone(r.RejectedFields)
 	r.History = slices.Clone(r.History)
-	r.LastFailure = clonePtr(r.LastFailure)
+	if r.LastFailure = clonePtr(r.LastFailure); r.LastFailure != nil {
+		r.LastFailure.Details = maps.Clone(r.LastFailure.Details)
+	}
 	r.Verification = clonePtr(r.Verification)
 	r.Approval = clonePtr(r.Approval)
 	return r
