@@ -118,7 +118,7 @@ func (c *call) guardedMinted(ctx context.Context) head {
 	for {
 		f, mine := c.x.prints.enter(same)
 		if mine {
-			defer func() { c.x.prints.leave(same, f, c.record) }()
+			defer func() { c.x.prints.leave(same, f, &c.record) }()
 			open, err := c.x.findOpen(ctx, same)
 			if err != nil {
 				return c.guardUnavailable(err)
@@ -144,13 +144,13 @@ func (c *call) guardedKey(ctx context.Context, base Record) head {
 		f, mine := c.x.flights.enter(c.key)
 		if mine {
 			key := c.key
-			defer func() { c.x.flights.leave(key, f, c.record) }()
+			defer func() { c.x.flights.leave(key, f, &c.record) }()
 			return c.own(ctx, base)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
-		base = f.record // where the other one left it
+		base = *f.record // where the other one left it
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 		return c.inProgress(), true
 	}
 	c.now = time.Now()
-	r := f.record
+	r := *f.record
 	if r.State == StateCommitted && r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint {
 		c.key = r.Key
 		return c.replay(r), true

@@ -15,7 +15,7 @@ type printKey struct {
 // flight is one call of this process that has an operation in hand.
 type flight struct {
 	done   chan struct{} // closed by leave; made by the first who waits
-	record Record        // where that call left the operation; read after done
+	record *Record       // where that call left the operation; read after done
 }
 
 // turnstile lets one call of this process at a time deal with what a key
@@ -58,13 +58,14 @@ func (t *turnstile[K]) enter(key K) (f *flight, mine bool) {
 }
 
 // leave lets the next one in and tells those who wait where the operation is.
-func (t *turnstile[K]) leave(key K, f *flight, r Record) {
+func (t *turnstile[K]) leave(key K, f *flight, r *Record) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.record = r
 	delete(s.open, key)
 	if f.done != nil {
+		left := *r
+		f.record = &left
 		close(f.done)
 	}
 }
