@@ -67,12 +67,11 @@ func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
 // do is the core: prepare, run, answer.
 func (c *call) do(ctx context.Context) (h head) {
 	c.caller = ctx
-	c.start = time.Now()
-	c.now = c.start
-	c.setTotal(ctx)
+	c.startClock()
 	if o := c.x.Observer; o != nil {
 		info := CallInfo{ID: c.id, Tool: c.t.name, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
 		ctx = observeStart(o, ctx, info)
+		c.startClock() // the observer's time is not the call's
 		defer func() {
 			info.OperationRef, info.Took, info.Done = c.key.Ref, time.Since(c.start), true
 			info.setAnswer(&h)
@@ -86,11 +85,14 @@ func (c *call) do(ctx context.Context) (h head) {
 	return c.read(ctx)
 }
 
-func (c *call) setTotal(ctx context.Context) {
+// startClock reads the clock once for all that is measured from the start.
+func (c *call) startClock() {
+	c.start = time.Now()
+	c.now, c.total = c.start, time.Time{}
 	if d := c.t.policy.TotalDeadline; d > 0 {
 		c.total = c.start.Add(d)
 	}
-	if d, ok := ctx.Deadline(); ok && (c.total.IsZero() || d.Before(c.total)) {
+	if d, ok := c.caller.Deadline(); ok && (c.total.IsZero() || d.Before(c.total)) {
 		c.total = d
 	}
 }
@@ -258,9 +260,9 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 	if o := c.x.Observer; o != nil {
 		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
 		ctx = observeStart(o, ctx, info)
-		began := time.Now()
+		c.now = time.Now()
 		f := c.invoke(ctx, s, i)
-		info.Done, info.Took = true, time.Since(began)
+		info.Done, info.Took = true, time.Since(c.now)
 		info.setEnd(i, f)
 		observeEnd(o, ctx, info)
 		return dispatched{i, f}

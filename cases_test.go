@@ -478,7 +478,7 @@ func TestOneEnvelopeForEachCallOfABatch(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var x toolexec.Executor
 						toolexec.Bind(&x, caseTool{Name: "fine", Effect: effect, Run: func(_ context.Context, in caseOrder) (caseReceipt, error) {
-							return caseReceipt(caseReceipt{in.OrderID}), nil
+							return caseReceipt{in.OrderID}, nil
 						}})
 						toolexec.Bind(&x, caseTool{Name: "bad", Effect: effect, Run: func(ctx context.Context, in caseOrder) (caseReceipt, error) {
 							return caseReceipt{in.OrderID}, end(ctx)
@@ -492,7 +492,7 @@ func TestOneEnvelopeForEachCallOfABatch(t *testing.T) {
 						require.Len(t, all, 3)
 						for i, e := range all {
 							caseChecked(t, e)
-							assert.Equal(t, i != middle || name == "success" || name == "overruns" && false, e.OK)
+							assert.Equal(t, i != middle || name == "success", e.OK)
 							if e.OK {
 								assert.JSONEq(t, fmt.Sprintf(`{"receipt":"%d"}`, i), string(e.Result))
 							}
@@ -1018,6 +1018,8 @@ func TestIdentityIsThatFromBeforeTheToolRan(t *testing.T) {
 				assert.Equal(t, "w:o", e.OperationRef)
 				assert.Equal(t, []string{"w:o", "w:o"}, refs)
 				require.Len(t, seen, 2)
+				// BUG: In has a json.RawMessage or an interface, so it counts as not plain, and the second attempt
+				// gets what the first made of it.
 				assert.Equal(t, seen[0], seen[1], "a further attempt gets what the first got")
 				again := caseChecked(t, b.Call(t.Context(), fresh()))
 				assert.True(t, again.OK && again.Replayed, "the same arguments are the same operation: %s", again.Code)

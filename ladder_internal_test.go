@@ -206,6 +206,7 @@ func TestLadderNetwork(t *testing.T) {
 		"read, anything":          {op("read", errors.New("x")), meansBroken},
 		"read timed out":          {op("read", os.ErrDeadlineExceeded), meansExpired},
 		"write broken pipe":       {op("write", os.NewSyscallError("write", syscall.EPIPE)), meansBroken},
+		"write, anything":         {op("write", errors.New("x")), meansBroken},
 		"write timed out":         {op("write", os.ErrDeadlineExceeded), meansExpired},
 		"local alert":             {op("local error", errors.New("x")), meansBroken},
 		"remote, no alert":        {op("remote error", errors.New("x")), meansBroken},

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -274,7 +275,8 @@ func (w *lawsWorld) mayDispatch(d *lawsDispatch, in lawsIn) {
 func (w *lawsWorld) mayWithApproval(d *lawsDispatch, in lawsIn) {
 	raw, _ := json.Marshal(in)
 	for _, a := range w.approvals[d.key] {
-		if a.args != string(raw) || time.Since(a.until) > w.cfg.slack() || a.spent() {
+		begun := slices.ContainsFunc(a.used, func(u *lawsDispatch) bool { return u.call == d.call }) // within its time
+		if a.args != string(raw) || !begun && time.Since(a.until) > w.cfg.slack() || a.spent() {
 			continue
 		}
 		a.used, d.approval = append(a.used, d), a
@@ -294,7 +296,7 @@ func (a *lawsApproval) spent() bool {
 
 // mayMint: what was open when the call began, and still is, is continued instead of started anew.
 func (w *lawsWorld) mayMint(d *lawsDispatch) {
-	if d.call == nil || d.call.ref != "" || d.spec.ref {
+	if d.call == nil || !d.call.unnamed() {
 		return
 	}
 	for key, nonce := range d.call.open {
@@ -303,7 +305,7 @@ func (w *lawsWorld) mayMint(d *lawsDispatch) {
 		}
 		r, err := w.base.Load(context.Background(), key)
 		if err == nil && lawsOpen(r.State) && r.Nonce == nonce {
-			w.broken("L1", "dispatch %d under the minted %s although %s is %s", d.seq, d.key.Ref, key.Ref, r.State)
+			w.broken("L1", "dispatch %d under the new %s although %s is %s", d.seq, d.key.Ref, key.Ref, r.State)
 		}
 	}
 }
@@ -319,12 +321,11 @@ func (w *lawsWorld) unproven(d *lawsDispatch) bool {
 		return false
 	}
 	last := d.ended
-	if last.IsZero() {
-		if d.proc.dead() || w.cfg.leased && w.cfg.faulty() {
-			last = d.started // its lease settled it, some time after
-		} else {
-			return true
-		}
+	switch {
+	case d.proc.dead(), last.IsZero() && w.cfg.leased && w.cfg.faulty():
+		last = d.started // its lease settles it, some time after
+	case last.IsZero():
+		return true
 	}
 	for _, l := range w.lookups[d.key] {
 		if l.absent && d.spec.authoritative && !l.started.Before(last.Add(d.spec.settle)) {

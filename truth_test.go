@@ -133,6 +133,7 @@ type truthStore struct {
 	mu   sync.Mutex // protects what follows
 	down bool       // nothing is answered
 	deaf bool       // Save alone fails
+	lost int        // so many answers of Save get lost on their way
 	hook func(r toolexec.Record) error
 }
 
@@ -178,7 +179,20 @@ func (s *truthStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Reco
 			return toolexec.Record{}, err
 		}
 	}
-	return s.Store.Save(ctx, r)
+	stored, err := s.Store.Save(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost > 0 {
+		s.lost--
+		return toolexec.Record{}, errTruthStore
+	}
+	return stored, err
+}
+
+func (s *truthStore) lose(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = n
 }
 
 func (s *truthStore) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
@@ -214,7 +228,33 @@ type truthWorld struct {
 	refs    []string        // that the tool saw
 	starts  []time.Duration // when its invocations began
 	lookups int
+	notes   []toolexec.Event
 	began   time.Time
+}
+
+// Start implements Observer.
+func (w *truthWorld) Start(context.Context, toolexec.Event) context.Context { return nil }
+
+// End implements Observer.
+func (w *truthWorld) End(context.Context, toolexec.Event) {}
+
+// Note implements Observer.
+func (w *truthWorld) Note(_ context.Context, e toolexec.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, e)
+}
+
+// noted is how many notes of that name there were.
+func (w *truthWorld) noted(name string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.notes {
+		if e.EventName() == name {
+			n++
+		}
+	}
+	return n
 }
 
 func newTruthWorld(t *testing.T, row *truthRow, effect toolexec.Effect, door string) *truthWorld {
@@ -225,7 +265,7 @@ func newTruthWorld(t *testing.T, row *truthRow, effect toolexec.Effect, door str
 
 // process starts a process with policy. Processes share the store only if it is leased.
 func (w *truthWorld) process(policy toolexec.Policy) *truthProcess {
-	p := &truthProcess{w: w, x: &toolexec.Executor{Policy: policy, Store: w.memory}}
+	p := &truthProcess{w: w, x: &toolexec.Executor{Policy: policy, Store: w.memory, Observer: w}}
 	if w.row.leased {
 		p.road = &truthStore{Store: w.memory}
 		p.x.Store = p.road

@@ -1,0 +1,65 @@
+// Command faultlab runs the same executor into each class of failure, and then
+// a refund into a lost acknowledgement, five ways: go run ./examples/faultlab
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program; it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("faultlab", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: faultlab [-real] [-json]")
+		flags.PrintDefaults()
+	}
+	full := flags.Bool("real", false, "run at full length (20 s) instead of 20 times faster")
+	asJSON := flags.Bool("json", false, "print the envelopes, one a line, and nothing else")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil: // flags has said what is wrong
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "faultlab takes no arguments, only flags: %q\n", flags.Args())
+		flags.Usage()
+		return 2
+	}
+	l := &lab{speed: 20}
+	if *full {
+		l.speed = 1
+	}
+	show := text(l, stdout)
+	if *asJSON {
+		show = lines(stdout)
+	}
+	if err := l.visit(ctx, show); err != nil {
+		fmt.Fprintln(stderr, "faultlab:", err)
+		return 1
+	}
+	return 0
+}
+
+// lines shows the envelopes of an exhibit as JSON lines.
+func lines(w io.Writer) func(*exhibit) error {
+	enc := json.NewEncoder(w)
+	return func(e *exhibit) error {
+		for _, a := range e.answers {
+			if err := enc.Encode(a.envelope); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,770 @@
+package toolexec_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolexec/toolexec"
+)
+
+// The laws hold whatever the world does. Each seed draws a world (tools, network, look-ups, stores, processes), several
+// agents that call, cancel, repeat and ignore advice, and a person who settles what the executor may not; time is that
+// of a testing/synctest bubble. Every answer, every version of a record and every run of a tool is checked as it
+// happens, and the claims of all answers once more when everything has landed.
+//
+//	L1  at most one effect per operation of a Write, no dispatch without proof that those before it have none
+//	L2  committed: the ledger has the effect; not_committed: nothing sent before it has one, now or later
+//	L3  committed is final
+//	L4  one envelope per call, valid and in time
+//	L5  no run before not_before, without approval, or beyond the lifetime budget
+//	L6  no upstream text, panic value or argument reaches an envelope; observers are shown all of it
+//	L8  envelopes and records survive JSON, and unknown words are kept and safe
+//	L9  after Close nothing is left
+
+var (
+	lawsSeed = flag.Uint64("laws.seed", 0, "run the laws with this seed alone, and show its trace")
+	lawsN    = flag.Uint64("laws.n", 300, "how many seeds the laws are run with")
+	lawsAll  = flag.Bool("laws.all", false, "go on after a seed that breaks a law, without traces")
+)
+
+const lawsNoRuns = true
+
+func TestLaws(t *testing.T) {
+	if *lawsSeed > 0 {
+		runLaws(t, *lawsSeed, true)
+		return
+	}
+	for seed := range *lawsN {
+		runLaws(t, seed+1, false)
+		if t.Failed() && !*lawsAll {
+			return
+		}
+	}
+}
+
+// runLaws runs one schedule.
+func runLaws(t *testing.T, seed uint64, verbose bool) {
+	t.Helper()
+	var w *lawsWorld
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				t.Errorf("L9: the schedule did not end: %v", r)
+			}
+		}()
+		synctest.Test(t, func(t *testing.T) {
+			w = newLawsWorld(drawLaws(seed))
+			w.live(t)
+		})
+	}()
+	if len(w.violations) > 0 {
+		t.Errorf("seed %d breaks\n  %s", seed, strings.Join(w.violations, "\n  "))
+	}
+	if t.Failed() && !*lawsAll {
+		t.Logf("reproduce with: go test -run '^TestLaws$' . -laws.seed=%d", seed)
+	}
+	if t.Failed() && !*lawsAll || verbose {
+		t.Log(w.story())
+	}
+}
+
+// story is the trace of the schedule.
+func (w *lawsWorld) story() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%+v\n", w.cfg)
+	for _, s := range w.cfg.tools {
+		fmt.Fprintf(&b, "tool %+v\n", *s)
+	}
+	for _, i := range w.intents {
+		fmt.Fprintf(&b, "intent %d: %s, scope %q, ref %q, run %q, plural %t\n", i.id, i.spec.name, i.scope, i.ref, i.run, i.plural)
+	}
+	for _, e := range w.trace {
+		fmt.Fprintf(&b, "%12v  %s\n", e.at, fmt.Sprintf(e.format, e.args...))
+	}
+	return b.String()
+}
+
+// what is drawn ---------------------------------------------------------------------
+
+type lawsConfig struct {
+	seed                uint64
+	leased              bool
+	procs, agents       int
+	errBefore, errAfter float64
+	latency, hang       time.Duration
+	killAt              time.Duration // 0: nobody is killed
+	killStops           bool
+	oddObserver         int
+	oddClassifier       bool
+	checkReads          bool
+	tools               []*lawsSpec
+}
+
+func (c *lawsConfig) faulty() bool { return c.errBefore > 0 || c.errAfter > 0 }
+
+// slack is how much later an instant of an answer may lie than that of its record: the store was slow in between.
+func (c *lawsConfig) slack() time.Duration { return 20 * c.latency }
+
+func drawLaws(seed uint64) lawsConfig {
+	r := rand.New(rand.NewPCG(seed, 0))
+	c := lawsConfig{seed: seed, leased: r.IntN(2) == 0, procs: 1 + r.IntN(3), agents: 2 + r.IntN(3), hang: lawsPick(r, 4*time.Second, 20*time.Second, 70*time.Second)}
+	if r.IntN(3) == 0 {
+		c.errBefore, c.errAfter = lawsPick(r, 0, 0.03, 0.1), lawsPick(r, 0, 0.03, 0.1)
+	}
+	if r.IntN(4) == 0 {
+		c.latency = 50 * time.Millisecond
+	}
+	if c.leased && c.procs > 1 && r.IntN(2) == 0 {
+		c.killAt, c.killStops = time.Duration(r.IntN(20_000))*time.Millisecond, r.IntN(2) == 0
+	}
+	if r.IntN(4) == 0 {
+		c.oddObserver = 1 + r.IntN(3)
+	}
+	c.oddClassifier = r.IntN(6) == 0
+	for n := range 3 + r.IntN(3) {
+		c.tools = append(c.tools, drawLawsTool(r, n, c.leased))
+	}
+	return c
+}
+
+func drawLawsTool(r *rand.Rand, n int, leased bool) *lawsSpec {
+	one := func(in int) bool { return r.IntN(in) == 0 }
+	s := &lawsSpec{name: fmt.Sprintf("tool_%d", n), settle: toolexec.DefaultSettle, obeysContext: one(2), stringsOnly: one(4)}
+	switch {
+	case n == 0 || one(6):
+		s.effect = toolexec.ReadOnly
+		s.policy = drawLawsPolicy(r)
+		return s
+	case one(3):
+		s.effect = toolexec.Idempotent
+		s.dedupe = lawsPick(r, 0, 0, 20*time.Second)
+	}
+	s.marks, s.asksMark, s.oneRequest, s.ref = one(3), one(3), one(2), one(4)
+	s.cooperative, s.approval, s.ignoresNote, s.plainRejects = one(5), one(4), one(4), one(4)
+	if s.verified = !one(4); s.verified {
+		s.settle, s.authoritative = lawsPick(r, 3*time.Second, 10*time.Second, 30*time.Second), !one(5)
+	} else {
+		s.unverifiable = one(3)
+	}
+	s.policy = drawLawsPolicy(r)
+	s.lifetime = s.policy.MaxAttempts
+	if s.lifetime == 0 {
+		s.lifetime = toolexec.DefaultMaxAttempts
+	}
+	return s
+}
+
+func drawLawsPolicy(r *rand.Rand) toolexec.Policy {
+	p := toolexec.Policy{
+		Deadline:      lawsPick(r, 0, 0, 500*time.Millisecond, 5*time.Second),
+		TotalDeadline: lawsPick(r, 0, 0, 3*time.Second, 20*time.Second),
+		MaxRetries:    lawsPick(r, 0, -1, 5),
+		MaxAttempts:   lawsPick(r, 0, 0, 2, 3),
+		MaxAbandon:    lawsPick(r, 0, 10*time.Second),
+		MaxAbandoned:  lawsPick(r, 0, 0, 2),
+	}
+	if r.IntN(12) == 0 {
+		p.Deadline, p.TotalDeadline = -1, lawsPick(r, -1, 10*time.Second)
+	}
+	return p
+}
+
+// a life ------------------------------------------------------------------------------
+
+// lawsRun is one run of the world.
+type lawsRun struct {
+	*lawsWorld
+	t       testing.TB
+	procs   []*lawsProcess
+	pending sync.WaitGroup // calls, those that nobody waits for included
+	over    chan struct{}
+}
+
+func (w *lawsWorld) live(t *testing.T) {
+	run := &lawsRun{lawsWorld: w, t: lawsTB{t, w}, over: make(chan struct{})}
+	for n := range w.cfg.procs {
+		run.procs = append(run.procs, w.process(n))
+	}
+	r := w.stream("intents")
+	for id := range 4 + r.IntN(6) {
+		w.drawIntent(id, r)
+	}
+	if w.cfg.killAt > 0 {
+		run.pending.Go(run.kill)
+	}
+	var people, agents sync.WaitGroup
+	people.Go(run.operator)
+	for n := range w.cfg.agents {
+		agents.Go(func() { run.agent(n) })
+	}
+	agents.Wait()
+	run.pending.Wait()
+	close(run.over)
+	people.Wait()
+	for _, p := range run.procs {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		if err := p.x.Close(ctx); err != nil {
+			w.locked(func() { w.broken("L9", "Close of p%d: %v", p.n, err) })
+		}
+		cancel()
+	}
+	w.locked(func() { w.closed = true })
+	w.wires.Wait()
+	time.Sleep(time.Hour) // whatever timer is left fires now, and is noticed at the store
+	w.locked(w.settleClaims)
+}
+
+func (w *lawsWorld) process(n int) *lawsProcess {
+	p := &lawsProcess{n: n, tools: map[string]*toolexec.Bound[lawsIn, any]{}, killed: make(chan struct{}), rng: w.stream("store", n)}
+	p.x = &toolexec.Executor{Observer: lawsObserver{w, p}, Owner: fmt.Sprint("p", n)}
+	s := lawsStore{w, p}
+	if p.x.Store = s; !w.cfg.leased {
+		p.x.Store = lawsVolatileStore{s}
+	}
+	if w.cfg.oddClassifier {
+		p.x.Classifiers = []toolexec.Classifier{func(error) (toolexec.Failure, bool) { panic(lawsCanary + "-classifier") }}
+	}
+	w.bind(p)
+	return p
+}
+
+func (w *lawsWorld) drawIntent(id int, r *rand.Rand) {
+	i := &lawsIntent{id: id, spec: lawsPick(r, w.cfg.tools...), scope: lawsPick(r, "", "tenant"), run: lawsPick(r, "", "run_1", "run_2")}
+	if lawsNoRuns {
+		i.run = ""
+	}
+	switch {
+	case i.spec.ref:
+		i.poison = r.IntN(8) == 0
+	case r.IntN(2) == 0:
+		i.ref = fmt.Sprintf("run/step_%d", id)
+		if id > 0 && r.IntN(4) == 0 {
+			i.ref = fmt.Sprintf("run/step_%d", r.IntN(id)) // another operation has it, perhaps
+		}
+	}
+	w.intents = append(w.intents, i)
+}
+
+func (r *lawsRun) kill() {
+	time.Sleep(r.cfg.killAt)
+	p := r.procs[0]
+	p.mu.Lock()
+	p.killedAt, p.stops = time.Now(), r.cfg.killStops
+	p.mu.Unlock()
+	r.locked(func() { r.log("p%d is killed", p.n) })
+	close(p.killed)
+}
+
+// living returns a process that was not killed.
+func (r *lawsRun) living(rng *rand.Rand) *lawsProcess {
+	for {
+		if p := lawsPick(rng, r.procs...); !p.dead() {
+			return p
+		}
+	}
+}
+
+// agents ---------------------------------------------------------------------------------
+
+// lawsPlan is what one agent knows of one intent.
+type lawsPlan struct {
+	intent *lawsIntent
+	ref    string // to be given on the next call
+	note   string
+	done   bool
+}
+
+// agent pursues its own intents, and those that name their operation together with the others.
+func (r *lawsRun) agent(n int) {
+	rng := r.stream("agent", n)
+	var plans []*lawsPlan
+	for _, i := range r.intents {
+		if i.id%r.cfg.agents == n || (i.ref != "" || i.spec.ref) && rng.IntN(2) == 0 {
+			plans = append(plans, &lawsPlan{intent: i, ref: i.ref, note: "a"})
+		}
+	}
+	for range 3 * len(plans) {
+		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		r.pursue(rng, lawsPick(rng, plans...))
+		if rng.IntN(8) == 0 {
+			r.nonsense(rng)
+		}
+	}
+}
+
+// pursue calls for one intent until it has an answer it is content with, or gives up for now.
+func (r *lawsRun) pursue(rng *rand.Rand, plan *lawsPlan) {
+	for range 1 + rng.IntN(4) {
+		a := r.issue(rng, plan)
+		if a == nil { // crashed, or gave up waiting: it plans the same step again
+			continue
+		}
+		r.learn(rng, plan, a)
+		if a.OK && rng.IntN(3) > 0 {
+			return
+		}
+		r.heed(rng, plan, a)
+	}
+}
+
+// learn keeps what the next call needs: an operation goes by its ref once it is known to be committed; before that the
+// agent may as well plan the same step again without one.
+func (r *lawsRun) learn(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
+	named := plan.intent.ref != "" || plan.intent.spec.ref
+	if !plan.intent.spec.writes() || named {
+		return
+	}
+	plan.done = plan.done || a.OK
+	if plan.ref = a.OperationRef; !plan.done && rng.IntN(2) == 0 {
+		plan.ref = ""
+	}
+}
+
+// heed waits as the answer says, or does not.
+func (r *lawsRun) heed(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
+	named := plan.intent.ref != "" || plan.intent.spec.ref
+	switch {
+	case a.NextAction == toolexec.NextCorrectInput && rng.IntN(2) == 0, named && rng.IntN(12) == 0:
+		plan.note = lawsPick(rng, "a", "b", "c")
+	}
+	switch wait := time.Until(a.Retry.NotBefore); {
+	case rng.IntN(3) == 0: // ignores it
+		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+	case wait > 0:
+		time.Sleep(min(wait, 2*time.Minute))
+	default:
+		time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
+	}
+}
+
+// lawsAnswer is an envelope whose result was checked.
+type lawsAnswer = toolexec.Envelope[json.RawMessage]
+
+// lawsCall is one call as an agent makes it.
+type lawsCall struct {
+	id      int
+	intent  *lawsIntent
+	in      lawsIn
+	ref     string
+	scope   string
+	proc    *lawsProcess
+	began   time.Time
+	seq     int                // dispatches before it
+	open    map[lawsKey]string // equal operations that were open when it began, with their nonces
+	hurried bool               // its context ends before its time
+	shared  bool               // another call of the same batch asks for the same
+	try     int                // reads of it so far; protected by the world
+}
+
+// unnamed reports whether neither the host nor the tool names the operation: it goes by a ref that was minted, now or
+// for an answer before.
+func (c *lawsCall) unnamed() bool { return c.intent.ref == "" && !c.intent.spec.ref && c.intent.spec.writes() }
+
+type lawsCallsKey struct{}
+
+// lawsCallOf returns the call that a tool's context belongs to.
+func lawsCallOf(ctx context.Context, intent int) *lawsCall {
+	calls, _ := ctx.Value(lawsCallsKey{}).([]*lawsCall)
+	for _, c := range calls {
+		if c.intent.id == intent {
+			return c
+		}
+	}
+	return nil
+}
+
+func (r *lawsRun) newCall(p *lawsProcess, plan *lawsPlan) *lawsCall {
+	i := plan.intent
+	c := &lawsCall{
+		intent: i, in: lawsIn{i.id, plan.note, lawsCanary + "-argument"}, ref: plan.ref, scope: i.scope, proc: p,
+		began: time.Now(), open: map[lawsKey]string{},
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	c.id, c.seq = r.calls, r.seq
+	if c.unnamed() {
+		r.noteOpen(c)
+	}
+	return c
+}
+
+// noteOpen is called with mu held.
+func (w *lawsWorld) noteOpen(c *lawsCall) {
+	identity := c.intent.spec.identity(c.in)
+	for key, list := range w.dispatches {
+		if key.Scope != c.scope || len(list) == 0 || list[len(list)-1].identity != identity {
+			continue
+		}
+		if rec, err := w.base.Load(context.Background(), key); err == nil && lawsOpen(rec.State) {
+			c.open[key] = rec.Nonce
+		}
+	}
+}
+
+// issue makes one call, in one of several ways, and returns nil when the agent did not wait for its answer.
+func (r *lawsRun) issue(rng *rand.Rand, plan *lawsPlan) *lawsAnswer {
+	p := r.living(rng)
+	c := r.newCall(p, plan)
+	ctx, cancel := context.WithCancel(context.Background())
+	switch rng.IntN(8) {
+	case 0:
+		c.hurried = true
+		time.AfterFunc(time.Duration(rng.IntN(4000))*time.Millisecond, cancel)
+	case 1:
+		c.hurried = true
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) //nolint:govet // the parent ends with the bubble
+	}
+	way, patience := rng.IntN(4), time.Hour
+	batch := r.stream("batch", c.id, rng.Uint64())
+	if rng.IntN(6) == 0 {
+		patience = time.Duration(rng.IntN(5000)) * time.Millisecond
+	}
+	leave := rng.IntN(2) == 0
+	r.locked(func() {
+		r.log("call %d: p%d, intent %d, ref %q, note %s, way %d, hurried %t, patience %v", c.id, p.n, c.intent.id, c.ref, c.in.Note, way, c.hurried, patience)
+	})
+	answered := make(chan *lawsAnswer, 1)
+	r.pending.Go(func() {
+		defer close(answered)
+		defer cancel()
+		if a := r.do(ctx, batch, way, c); a != nil {
+			answered <- a
+		}
+	})
+	killed := p.killed
+	if !leave {
+		killed = nil
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case a := <-answered:
+		return a
+	case <-killed:
+	case <-timer.C:
+	}
+	r.locked(func() { // planned again without a ref after it succeeded unheard, it is another wish
+		if c.unnamed() {
+			c.intent.plural = true
+		}
+	})
+	return nil
+}
+
+// do makes the call and checks its answer; nil when the tool ended the goroutine.
+func (r *lawsRun) do(ctx context.Context, rng *rand.Rand, way int, c *lawsCall) *lawsAnswer {
+	name := c.intent.spec.name
+	answered := false
+	defer func() {
+		if !answered {
+			r.locked(func() {
+				if !r.exits[c] && !r.failedNow() {
+					r.broken("L4", "call %d has no envelope", c.id)
+				}
+			})
+		}
+	}()
+	ctx = context.WithValue(ctx, lawsCallsKey{}, []*lawsCall{c})
+	var a *lawsAnswer
+	switch way {
+	case 0, 1:
+		typed := toolexec.WithRunID(toolexec.WithScope(ctx, c.scope), c.intent.run)
+		if c.ref != "" || rng.IntN(2) == 0 {
+			typed = toolexec.WithOperationRef(typed, c.ref)
+		}
+		e := c.proc.tools[name].Call(typed, c.in)
+		answered = true
+		a = lawsAnswered(r, c, &e, 1)
+	case 2:
+		e := c.proc.x.Execute(ctx, c.byName())
+		answered = true
+		a = lawsAnswered(r, c, &e, 1)
+	default:
+		a, answered = r.doBatch(ctx, rng, c), true
+	}
+	return a
+}
+
+func (w *lawsWorld) failedNow() bool { return len(w.violations) > 0 }
+
+func (c *lawsCall) byName() toolexec.Call {
+	raw := fmt.Sprintf(`{"secret":%q, "note":%q, "intent":%d.0}`, c.in.Secret, c.in.Note, c.in.Intent)
+	return toolexec.Call{ID: fmt.Sprint(c.id), Name: c.intent.spec.name, Arguments: json.RawMessage(raw), OperationRef: c.ref, Scope: c.scope, RunID: c.intent.run}
+}
+
+// doBatch makes the call among others of one turn: the same again, another, a name nobody knows.
+func (r *lawsRun) doBatch(ctx context.Context, rng *rand.Rand, c *lawsCall) *lawsAnswer {
+	calls := []*lawsCall{c}
+	batch := []toolexec.Call{c.byName()}
+	if rng.IntN(2) == 0 && (c.ref != "" || c.intent.spec.ref) {
+		c.shared = true
+		calls, batch = append(calls, c), append(batch, c.byName())
+	}
+	if other := lawsPick(rng, r.intents...); other != c.intent && (other.ref != "" || other.spec.ref || !other.spec.writes()) {
+		o := r.newCall(c.proc, &lawsPlan{intent: other, ref: other.ref, note: "a"})
+		o.hurried = c.hurried
+		calls, batch = append(calls, o), append(batch, o.byName())
+	}
+	calls, batch = append(calls, nil), append(batch, toolexec.Call{Name: lawsCanary + "_tool"})
+	ctx = context.WithValue(ctx, lawsCallsKey{}, calls[:len(calls)-1])
+	out := c.proc.x.ExecuteAll(ctx, batch)
+	if len(out) != len(batch) {
+		r.locked(func() { r.broken("L4", "%d envelopes for %d calls", len(out), len(batch)) })
+		return nil
+	}
+	for i := range out {
+		if i > 0 {
+			lawsAnswered(r, calls[i], &out[i], len(batch))
+		}
+	}
+	return lawsAnswered(r, c, &out[0], len(batch))
+}
+
+// nonsense is what models send: none of it runs anything, or reaches a text.
+func (r *lawsRun) nonsense(rng *rand.Rand) {
+	x := r.living(rng).x
+	spec := lawsPick(rng, r.cfg.tools...)
+	bad := lawsPick(rng,
+		`{"intent":"CANARY","note":1,"secret":{"deep":1}}`, `{"intent":1,"intent":2}`, `CANARY`,
+		`{"intent":1e400,"note":"","secret":""}`, `{"intent":99,"note":"CANARY","secret":"CANARY"}`)
+	call := toolexec.Call{Name: spec.name, Arguments: json.RawMessage(bad), RunID: lawsPick(rng, "", "run_1")}
+	if rng.IntN(6) == 0 {
+		call.Name = lawsCanary
+	}
+	if rng.IntN(6) == 0 {
+		call.OperationRef = "not a ref " + lawsCanary
+	}
+	e := x.Execute(context.Background(), call)
+	r.locked(func() {
+		if e.OK {
+			r.broken("L4", "nonsense was carried out: %s", bad)
+		}
+	})
+	lawsAnswered(r, nil, &e, 1)
+}
+
+// what is checked of answers -----------------------------------------------------------------
+
+// lawsTB turns failures of assertions into violations, so that they come with their seed.
+type lawsTB struct {
+	testing.TB
+	w *lawsWorld
+}
+
+func (t lawsTB) Errorf(format string, args ...any) {
+	t.w.locked(func() { t.w.broken("L4", format, args...) })
+}
+func (t lawsTB) FailNow() { runtime.Goexit() }
+func (t lawsTB) Helper()  {}
+
+// lawsAnswered checks one envelope; c is nil for a call that cannot have run.
+func lawsAnswered[T any](r *lawsRun, c *lawsCall, e *toolexec.Envelope[T], in int) *lawsAnswer {
+	checkEnvelope(r.t, *e)
+	raw, err := json.Marshal(e)
+	require.NoError(r.t, err)
+	a := &lawsAnswer{}
+	require.NoError(r.t, json.Unmarshal(raw, a))
+	lawsWords(r, raw)
+	text, isError := e.Observation()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range []string{e.AgentMessage, e.UserMessage, fmt.Sprint(e.SafeDetails), fmt.Sprint(e.FieldErrors)} {
+		if strings.Contains(s, lawsCanary) {
+			r.broken("L6", "%s in %q", e.Code, s)
+		}
+	}
+	if !e.OK && (strings.Contains(string(raw), lawsCanary) || strings.Contains(text, lawsCanary) || strings.Contains(e.Err().Error(), lawsCanary)) {
+		r.broken("L6", "%s, %s", raw, text)
+	}
+	if isError == e.OK {
+		r.broken("L4", "ok %t and the error flag %t", e.OK, isError)
+	}
+	if c == nil {
+		return a
+	}
+	r.log("call %d: answered %s %s %s %s, ref %s, not before %v", c.id, e.Code, e.CommitState, e.Retry.Directive, e.NextAction, e.OperationRef, e.Retry.NotBefore.Sub(r.begin))
+	r.inTime(c, in)
+	if c.intent.spec.writes() {
+		r.believes(c, a)
+		if s, ok := any(e.Result).(string); ok && e.HasResult && strings.HasPrefix(s, "receipt") && s != lawsReceipt(lawsKey{Scope: c.scope, Ref: e.OperationRef}) {
+			r.broken("L2", "call %d of %s is answered with the %s", c.id, e.OperationRef, s)
+		}
+	}
+	return a
+}
+
+// inTime: an envelope is there within its total deadline, the grace, and bounded bookkeeping. Called with mu held.
+func (w *lawsWorld) inTime(c *lawsCall, calls int) {
+	p := c.intent.spec.policy
+	if p.TotalDeadline < 0 || slices.ContainsFunc(w.cfg.tools, func(s *lawsSpec) bool { return s.cooperative || s.policy.TotalDeadline < 0 }) {
+		return
+	}
+	limit := p.TotalDeadline
+	if limit == 0 {
+		limit = toolexec.DefaultTotalDeadline
+	}
+	if calls > 1 { // writes of a batch wait for one another
+		limit = time.Duration(calls) * 20 * time.Second
+	}
+	limit += 10 * time.Millisecond
+	if w.cfg.faulty() {
+		limit += 100 * time.Millisecond
+	}
+	if w.cfg.latency > 0 {
+		limit += 4 * time.Second
+	}
+	if took := time.Since(c.began); took > limit {
+		w.broken("L4", "call %d took %v", c.id, took)
+	}
+}
+
+// believes holds an answer against the ledger. Called with mu held.
+func (w *lawsWorld) believes(c *lawsCall, a *lawsAnswer) {
+	spec := c.intent.spec
+	key, identity := lawsKey{Scope: c.scope, Ref: a.OperationRef}, spec.identity(c.in)
+	fact := fmt.Sprint(key, identity)
+	was, known := w.committed[fact]
+	known = known && was.at.Before(c.began)
+	switch a.CommitState {
+	case toolexec.Committed:
+		if !w.hasEffect(key, identity) {
+			w.broken("L2", "call %d: committed, the ledger has nothing for %s", c.id, key.Ref)
+		}
+		if _, dup := w.committed[fact]; !dup {
+			w.committed[fact] = lawsFact{time.Now(), a.Unrecorded}
+		}
+	case toolexec.NotCommitted:
+		if known {
+			w.broken("L3", "call %d: %s was committed, now it is not", c.id, key.Ref)
+		}
+		w.claims = append(w.claims, lawsClaim{key, identity, c.seq, c, fmt.Sprint(a.Code)})
+		w.noteNotBefore(key, a)
+	default:
+		if _, err := w.base.Load(context.Background(), key); err != nil && c.unnamed() && c.ref == "" {
+			w.broken("L1", "call %d: unknown (%s), and its ref %s names nothing: given again it would start anew", c.id, a.Code, key.Ref)
+		}
+		if known && !was.unrecorded && !c.hurried && !w.cfg.faulty() && w.cfg.latency == 0 {
+			w.broken("L3", "call %d: %s was committed, now it is unknown: %s", c.id, key.Ref, a.Code)
+		}
+	}
+}
+
+// noteNotBefore is called with mu held.
+func (w *lawsWorld) noteNotBefore(key lawsKey, a *lawsAnswer) {
+	if a.Retry.Directive == toolexec.RetryAfterDelay && !a.Unrecorded && !a.Retry.NotBefore.IsZero() {
+		w.notBefore[key] = a.Retry.NotBefore
+	}
+}
+
+// settleClaims: what was said to be not committed is not, now that everything has landed; and the observers were
+// shown every cause. Called with mu held.
+func (w *lawsWorld) settleClaims() {
+	for _, claim := range w.claims {
+		for _, d := range w.dispatches[claim.key] {
+			meant := d.seq <= claim.before || d.call == claim.call && !claim.call.shared
+			if meant && d.effect && d.identity == claim.identity {
+				w.broken("L2", "call %d: not_committed (%s), and dispatch %d of %s has an effect", claim.call.id, claim.text, d.seq, claim.key.Ref)
+			}
+		}
+	}
+	seen := w.seen.String()
+	for _, c := range w.canaries {
+		if !strings.Contains(seen, c) {
+			w.broken("L6", "no observer was shown %s", c)
+		}
+	}
+}
+
+// lawsWords: words of a newer version are kept, and act as the safe ones; without "ok" nothing is an envelope.
+func lawsWords(r *lawsRun, raw []byte) {
+	var m map[string]any
+	require.NoError(r.t, json.Unmarshal(raw, &m))
+	m["commit_state"], m["next_action"] = "half_committed", "dance"
+	if retry, ok := m["retry"].(map[string]any); ok {
+		retry["directive"] = "at_once"
+	}
+	newer, err := json.Marshal(m)
+	require.NoError(r.t, err)
+	var e lawsAnswer
+	require.NoError(r.t, json.Unmarshal(newer, &e))
+	if e.CommitState.Safe() != toolexec.CommitUnknown || e.NextAction.Safe() != toolexec.NextEscalate || e.Retry.Directive.Safe() != toolexec.RetryNever {
+		r.t.Errorf("unknown words are not safe: %s", newer)
+	}
+	again, err := json.Marshal(e)
+	require.NoError(r.t, err)
+	require.JSONEq(r.t, string(newer), string(again))
+	delete(m, "ok")
+	newer, _ = json.Marshal(m)
+	require.Error(r.t, json.Unmarshal(newer, &e))
+}
+
+// the person ----------------------------------------------------------------------------------
+
+// operator approves, denies and resolves; what it states is true.
+func (r *lawsRun) operator() {
+	rng := r.stream("operator")
+	for {
+		t := time.NewTimer(time.Duration(1+rng.IntN(8)) * time.Second)
+		select {
+		case <-t.C:
+		case <-r.over:
+			t.Stop()
+			return
+		}
+		sup := &toolexec.Supervisor{Executor: r.living(rng).x}
+		page, _, err := sup.List(context.Background(), toolexec.Query{States: []toolexec.State{
+			toolexec.StateAwaitingApproval, toolexec.StateUnknown, toolexec.StateEscalated, toolexec.StateRejected,
+		}})
+		if err != nil {
+			continue
+		}
+		for _, rec := range page {
+			r.attend(rng, sup, rec)
+		}
+	}
+}
+
+func (r *lawsRun) attend(rng *rand.Rand, sup *toolexec.Supervisor, rec toolexec.Record) {
+	ctx, by := context.Background(), toolexec.Statement{Actor: "anna", Evidence: "ledger"}
+	switch n := rng.IntN(8); {
+	case rec.State == toolexec.StateAwaitingApproval && n == 0:
+		_, _ = sup.Deny(ctx, rec.Key, by)
+	case rec.State == toolexec.StateAwaitingApproval && n < 6:
+		_, _ = sup.Approve(ctx, rec.Key, by, lawsPick(rng, 0, time.Second, time.Minute))
+	case rec.State == toolexec.StateRejected && n == 0:
+		_, _ = sup.Reopen(ctx, rec.Key, by)
+	case rec.State == toolexec.StateEscalated && n < 4, rec.State == toolexec.StateUnknown && n == 0:
+		if state, certain := r.truth(rec.Key); certain {
+			by.Force = rec.State == toolexec.StateEscalated && rng.IntN(2) == 0
+			_, _ = sup.Resolve(ctx, rec.Key, state, by)
+		}
+	}
+}
+
+// truth reads the ledger. It is certain of an absence only when nothing can send or land any more.
+func (r *lawsRun) truth(key lawsKey) (toolexec.CommitState, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hasEffect(key, "") {
+		return toolexec.Committed, true
+	}
+	for _, d := range r.dispatches[key] {
+		if d.effect || d.ended.IsZero() && !d.proc.mute() || time.Since(d.ended) < d.spec.settle {
+			return toolexec.CommitUnknown, false
+		}
+	}
+	return toolexec.NotCommitted, true
+}
