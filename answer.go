@@ -267,7 +267,7 @@ const (
 // success answers for an attempt that succeeded now: the caller gets its result
 // whole, unless it breaks the tool's contract.
 func (c *call) success(won *invocation, rec Record, stored bool) head {
-	h := c.succeeded(verificationOf(&rec, SourceExecution))
+	h := c.succeeded(verificationOf(&rec))
 	h.Unrecorded = !stored
 	switch {
 	case c.t.output != nil && (won.encodeErr != nil || !c.t.keeps(won.encoded)):
@@ -304,7 +304,7 @@ func (c *call) replay(rec Record) head {
 // fromRecord answers with the recorded result, as a copy of the caller's own.
 func (c *call) fromRecord(rec Record) head {
 	c.key = rec.Key
-	h := c.succeeded(verificationOf(&rec, SourceExecution))
+	h := c.succeeded(verificationOf(&rec))
 	if rec.ResultPresent {
 		c.result, h.HasResult = slices.Clone(rec.Result), true
 		return h
@@ -313,12 +313,10 @@ func (c *call) fromRecord(rec Record) head {
 	return h
 }
 
-// verificationOf completes what a record says of its commit.
-func verificationOf(r *Record, fallback Source) *Verification {
-	v := Verification{Source: fallback}
-	if r.Verification != nil {
-		v = *r.Verification
-	}
+// verificationOf says how a commit is known: by execution, at the time it was
+// settled, unless the record says otherwise.
+func verificationOf(r *Record) *Verification {
+	v := deref(r.Verification)
 	if v.CheckedAt.IsZero() {
 		v.CheckedAt = r.SettledAt.Time()
 	}

@@ -133,7 +133,7 @@ func TestBatchWithDuplicates(t *testing.T) {
 				assert.Equal(t, row.runs, runs)
 				for i, e := range all {
 					assert.Equal(t, row.code, e.Code)
-					assert.Equal(t, row.runs == 1, e.OperationRef == all[0].OperationRef || i == 0)
+					assert.Equal(t, row.runs == 1 || i == 0, e.OperationRef == all[0].OperationRef)
 					assert.Equal(t, row.runs == 1 && row.err == nil && i > 0, e.Replayed)
 				}
 			})

@@ -238,9 +238,7 @@ func (c *call) mayStart(ctx context.Context) *Failure {
 		return c.unstarted()
 	}
 	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.abandoned.Load() >= int64(n) {
-		f := &Failure{Code: CodeToolBusy, Evidence: EvidenceNotSent}
-		f.complete()
-		return f
+		return unsentFailure(CodeToolBusy, nil)
 	}
 	return nil
 }
@@ -373,10 +371,14 @@ func (c *call) identify() *Failure {
 	return nil
 }
 
-func (c *call) encodeInput() (raw []byte, err error) {
+func (c *call) encodeInput() ([]byte, error) {
 	if c.t.plainInput {
 		return c.shell.encodeInput()
 	}
+	return c.encodeContained()
+}
+
+func (c *call) encodeContained() (raw []byte, err error) {
 	err = contained(func() error {
 		var e error
 		raw, e = c.shell.encodeInput()
@@ -396,9 +398,7 @@ func (c *call) runCheck() *Failure {
 	}
 	var crash *containedError
 	if errors.As(err, &crash) {
-		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
-		f.complete()
-		return f
+		return unsentFailure(CodeToolPanic, err)
 	}
 	f := &Failure{Err: err}
 	var own *Failure

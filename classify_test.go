@@ -237,7 +237,6 @@ func TestErrorsMeanIsAboutPlainErrorsAlone(t *testing.T) {
 		{"closed and plain", fmt.Errorf("%w: %w", io.EOF, plain), classifyUnk},
 		{"in doubt", toolexec.InDoubt(plain), classifyUnk},
 		{"transient", toolexec.Transient(plain), classifyUnk},
-		// BUG: a cancellation counts as a plain error, so a write that was cut off is told not_committed.
 		{"cancelled", context.Canceled, classifyUnk},
 		{"wrapped cancel", &url.Error{Op: "Post", URL: "x", Err: context.Canceled}, classifyUnk},
 		{"plain and cancelled", errors.Join(plain, context.Canceled), classifyUnk},
@@ -262,7 +261,7 @@ func TestErrorsMeanIsAboutPlainErrorsAlone(t *testing.T) {
 			time.AfterFunc(time.Second, cancel)
 			e := caseChecked(t, toolexec.Bind(&x, tool).Call(ctx, execOrder))
 			assert.Equal(t, toolexec.CodeCancelled, e.Code)
-			assert.Equal(t, classifyUnk, e.CommitState) // BUG: as above
+			assert.Equal(t, classifyUnk, e.CommitState)
 			assert.Equal(t, toolexec.NextVerifyOperation, e.NextAction)
 		})
 	})

@@ -36,6 +36,7 @@ type Executor struct {
 
 	once    sync.Once // sets what follows
 	memory  *MemoryStore
+	id      string // random; the name may be that of an earlier process
 	name    string
 	stop    chan struct{}
 	outlive tally
@@ -43,7 +44,8 @@ type Executor struct {
 	flights turnstile[Key]
 	prints  turnstile[printKey]
 	repeats repeats
-	warned  atomic.Bool // the store was nearly full when last asked
+	begun   atomic.Uint64 // ownerships
+	warned  atomic.Bool   // the store was nearly full when last asked
 
 	mu    sync.RWMutex // protects what follows
 	tools map[string]*tool
@@ -53,8 +55,9 @@ type Executor struct {
 func (x *Executor) setUp() {
 	x.once.Do(func() {
 		x.stop = make(chan struct{})
+		x.id = uuid.NewString()
 		if x.name = x.Owner; x.name == "" {
-			x.name = uuid.NewString()
+			x.name = x.id
 		}
 		if x.Store == nil {
 			x.memory = new(MemoryStore)

@@ -165,27 +165,31 @@ func TestBindPanicsNameToolAndMend(t *testing.T) {
 		bind func(*toolexec.Executor)
 		mend string
 	}{
-		"no name":             {with(func(c *caseTool) { c.Name = "" }), "1 to 64 bytes"},
-		"long name":           {with(func(c *caseTool) { c.Name = strings.Repeat("x", 65) }), "1 to 64 bytes"},
-		"bad name":            {with(func(c *caseTool) { c.Name = "a b" }), "A-Z a-z 0-9 _ . -"},
-		"name with newline":   {with(func(c *caseTool) { c.Name = "ab\n" }), "A-Z a-z 0-9 _ . -"},
-		"no Run":              {with(func(c *caseTool) { c.Run = nil }), "set it"},
-		"effect":              {with(func(c *caseTool) { c.Effect = "delete" }), "Write, Idempotent, ReadOnly"},
-		"ErrorsMean":          {with(func(c *caseTool) { c.ErrorsMean = toolexec.EvidenceNotSent }), "must be"},
-		"ErrorsMean success":  {with(func(c *caseTool) { c.ErrorsMean = toolexec.EvidenceCommitted }), "must be"},
-		"no Lookup":           {with(func(c *caseTool) { c.Verify = &toolexec.Verifier[caseOrder, caseReceipt]{} }), "set it"},
-		"unverifiable Verify": {with(func(c *caseTool) { c.Verify, c.Unverifiable = &toolexec.Verifier[caseOrder, caseReceipt]{Lookup: lookUp}, true }), "drop one"},
-		"verified read":       {with(func(c *caseTool) { c.Effect, c.Verify = toolexec.ReadOnly, &toolexec.Verifier[caseOrder, caseReceipt]{Lookup: lookUp} }), "drop"},
-		"approved read":       {with(func(c *caseTool) { c.Effect, c.Approval = toolexec.ReadOnly, &toolexec.Approval[caseOrder]{} }), "drop"},
-		"marking read":        {with(func(c *caseTool) { c.Effect, c.MarksSent = toolexec.ReadOnly, true }), "drop"},
-		"window of a write":   {with(func(c *caseTool) { c.DedupeWindow = time.Hour }), "drop it"},
-		"window of a read":    {with(func(c *caseTool) { c.Effect, c.DedupeWindow = toolexec.ReadOnly, time.Hour }), "drop it"},
-		"detail key":          {with(func(c *caseTool) { c.DetailKeys = []string{"Bad Key"} }), "must match"},
-		"pointer":             {with(func(c *caseTool) { c.IgnoreFields = []string{"no_slash"} }), "IgnoreFields"},
-		"input schema":        {with(func(c *caseTool) { c.InputSchema = json.RawMessage(`{"type":7}`) }), "input schema"},
-		"input no JSON":       {with(func(c *caseTool) { c.InputSchema = json.RawMessage(`{`) }), "input schema"},
-		"output schema":       {with(func(c *caseTool) { c.OutputSchema = json.RawMessage(`{"$ref":"http://example.com/x"}`) }), "output schema"},
-		"twice":               {func(x *toolexec.Executor) { toolexec.Bind(x, ok); toolexec.Bind(x, ok) }, "give each its own"},
+		"no name":            {with(func(c *caseTool) { c.Name = "" }), "1 to 64 bytes"},
+		"long name":          {with(func(c *caseTool) { c.Name = strings.Repeat("x", 65) }), "1 to 64 bytes"},
+		"bad name":           {with(func(c *caseTool) { c.Name = "a b" }), "A-Z a-z 0-9 _ . -"},
+		"name with newline":  {with(func(c *caseTool) { c.Name = "ab\n" }), "A-Z a-z 0-9 _ . -"},
+		"no Run":             {with(func(c *caseTool) { c.Run = nil }), "set it"},
+		"effect":             {with(func(c *caseTool) { c.Effect = "delete" }), "Write, Idempotent, ReadOnly"},
+		"ErrorsMean":         {with(func(c *caseTool) { c.ErrorsMean = toolexec.EvidenceNotSent }), "must be"},
+		"ErrorsMean success": {with(func(c *caseTool) { c.ErrorsMean = toolexec.EvidenceCommitted }), "must be"},
+		"no Lookup":          {with(func(c *caseTool) { c.Verify = &toolexec.Verifier[caseOrder, caseReceipt]{} }), "set it"},
+		"unverifiable Verify": {with(func(c *caseTool) {
+			c.Verify, c.Unverifiable = &toolexec.Verifier[caseOrder, caseReceipt]{Lookup: lookUp}, true
+		}), "drop one"},
+		"verified read": {with(func(c *caseTool) {
+			c.Effect, c.Verify = toolexec.ReadOnly, &toolexec.Verifier[caseOrder, caseReceipt]{Lookup: lookUp}
+		}), "drop"},
+		"approved read":     {with(func(c *caseTool) { c.Effect, c.Approval = toolexec.ReadOnly, &toolexec.Approval[caseOrder]{} }), "drop"},
+		"marking read":      {with(func(c *caseTool) { c.Effect, c.MarksSent = toolexec.ReadOnly, true }), "drop"},
+		"window of a write": {with(func(c *caseTool) { c.DedupeWindow = time.Hour }), "drop it"},
+		"window of a read":  {with(func(c *caseTool) { c.Effect, c.DedupeWindow = toolexec.ReadOnly, time.Hour }), "drop it"},
+		"detail key":        {with(func(c *caseTool) { c.DetailKeys = []string{"Bad Key"} }), "must match"},
+		"pointer":           {with(func(c *caseTool) { c.IgnoreFields = []string{"no_slash"} }), "IgnoreFields"},
+		"input schema":      {with(func(c *caseTool) { c.InputSchema = json.RawMessage(`{"type":7}`) }), "input schema"},
+		"input no JSON":     {with(func(c *caseTool) { c.InputSchema = json.RawMessage(`{`) }), "input schema"},
+		"output schema":     {with(func(c *caseTool) { c.OutputSchema = json.RawMessage(`{"$ref":"http://example.com/x"}`) }), "output schema"},
+		"twice":             {func(x *toolexec.Executor) { toolexec.Bind(x, ok); toolexec.Bind(x, ok) }, "give each its own"},
 		"hidden field": {func(x *toolexec.Executor) {
 			toolexec.Bind(x, toolexec.Tool[hidden, string]{Name: "the_tool", Run: func(context.Context, hidden) (string, error) { return "", nil }})
 		}, "Hidden.*IgnoreHidden"},
@@ -667,7 +671,10 @@ func TestCooperativeToolRunsOnTheCallersGoroutine(t *testing.T) {
 				assert.True(t, call().OK, "the deadline does not hold")
 				assert.Equal(t, 5*time.Second, time.Since(start))
 
-				end = func(ctx context.Context) error { <-ctx.Done(); return toolexec.Rejected(toolexec.CodeConflict, ctx.Err()) }
+				end = func(ctx context.Context) error {
+					<-ctx.Done()
+					return toolexec.Rejected(toolexec.CodeConflict, ctx.Err())
+				}
 				e := call()
 				assert.Equal(t, 2*time.Second, time.Since(start), "but it ends the context")
 				assert.Equal(t, toolexec.CodeConflict, e.Code)
@@ -747,7 +754,9 @@ func TestMarkSent(t *testing.T) {
 		{"declared, never marked", true, func(context.Context) error { return io.EOF }, toolexec.NotCommitted, toolexec.CodeDependencyUnavailable, toolexec.NotCommitted, true},
 		{"declared, plain error unmarked", true, func(context.Context) error { return errors.New("x") }, toolexec.NotCommitted, toolexec.CodeToolFailed, toolexec.NotCommitted, false},
 		{"declared, panics unmarked", true, func(context.Context) error { panic("x") }, toolexec.NotCommitted, toolexec.CodeToolPanic, toolexec.NotCommitted, false},
-		{"declared, marked", true, func(ctx context.Context) error { return errors.Join(toolexec.MarkSent(ctx), toolexec.MarkSent(ctx), io.EOF) }, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
+		{"declared, marked", true, func(ctx context.Context) error {
+			return errors.Join(toolexec.MarkSent(ctx), toolexec.MarkSent(ctx), io.EOF)
+		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
 		{"declared, hangs unmarked, then may not send", true, func(ctx context.Context) error {
 			time.Sleep(3 * time.Second)
 			if err := toolexec.MarkSent(ctx); !errors.Is(err, toolexec.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {

@@ -52,9 +52,7 @@ func (c *call) name() *Failure {
 	}
 	var key string
 	if err := contained(func() error { key = c.shell.ref(); return nil }); err != nil {
-		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
-		f.complete()
-		return f
+		return unsentFailure(CodeToolPanic, err)
 	}
 	if key == "" {
 		return malformed(CodeInvalidArguments, errors.New("the tool's Ref names no operation for these arguments"))
@@ -66,20 +64,28 @@ func (c *call) name() *Failure {
 // intend completes what begin needs to know.
 func (c *call) intend() *Failure {
 	in := &c.intent
-	in.key, in.alias, in.runID, in.owner, in.nonce = c.key, c.alias, c.runID, c.x.owner(), mintNonce()
+	in.key, in.alias, in.runID, in.owner, in.nonce = c.key, c.alias, c.runID, c.x.owner(), c.x.nonce()
 	in.arguments, in.repeat = c.arguments, c.repeated() != nil
-	if !c.t.dropArguments {
+	switch {
+	case c.t.dropArguments:
+	case c.t.seal == nil:
+		in.keep = c.arguments
+	default:
 		keep, err := c.sealed()
 		if err != nil {
-			f := &Failure{Code: CodeToolFailed, Evidence: EvidenceNotSent, Err: err}
-			f.complete()
-			return f
+			return unsentFailure(CodeToolFailed, err)
 		}
 		in.keep = keep
 	}
 	if c.t.approvalTTL == 0 {
 		return nil
 	}
+	return c.intendApproval()
+}
+
+// intendApproval asks whether this call needs a person's approval.
+func (c *call) intendApproval() *Failure {
+	in := &c.intent
 	in.digest, in.approvalTTL = fieldDigest(c.arguments, ""), c.t.approvalTTL
 	err := contained(func() error {
 		if in.approval = c.shell.needsApproval(); in.approval {
@@ -88,18 +94,20 @@ func (c *call) intend() *Failure {
 		return nil
 	})
 	if err != nil {
-		f := &Failure{Code: CodeToolPanic, Evidence: EvidenceNotSent, Err: err}
-		f.complete()
-		return f
+		return unsentFailure(CodeToolPanic, err)
 	}
 	return nil
 }
 
+// unsentFailure is one of our own, before anything was sent.
+func unsentFailure(code Code, err error) *Failure {
+	f := &Failure{Code: code, Evidence: EvidenceNotSent, Err: err}
+	f.complete()
+	return f
+}
+
 // sealed is what the record keeps of the arguments.
 func (c *call) sealed() (keep []byte, err error) {
-	if c.t.seal == nil {
-		return c.arguments, nil
-	}
 	err = contained(func() error {
 		secret, err := c.t.seal(slices.Clone(c.arguments))
 		if err == nil {
@@ -118,7 +126,7 @@ func (c *call) guardedMinted(ctx context.Context) head {
 	for {
 		f, mine := c.x.prints.enter(same)
 		if mine {
-			defer func() { c.x.prints.leave(same, f, &c.record) }()
+			defer c.x.prints.leave(same, f, &c.record)
 			open, err := c.x.findOpen(ctx, same)
 			if err != nil {
 				return c.guardUnavailable(err)
@@ -143,8 +151,7 @@ func (c *call) guardedKey(ctx context.Context, base Record) head {
 	for {
 		f, mine := c.x.flights.enter(c.key)
 		if mine {
-			key := c.key
-			defer func() { c.x.flights.leave(key, f, &c.record) }()
+			defer c.x.flights.leave(c.key, f, &c.record)
 			return c.own(ctx, base)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
@@ -223,7 +230,7 @@ func (c *call) own(ctx context.Context, base Record) head {
 func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 	in := &c.intent
 	if c.session != nil { // a further ownership within this call
-		in.nonce = mintNonce()
+		in.nonce = c.x.nonce()
 	}
 	wait := Backoff{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond}.pauses()
 	for failures := 0; ; {
@@ -289,6 +296,7 @@ func needsSave(was, is *Record, mv move) bool {
 // state machine should be asked once more: after a look-up found no effect.
 func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) {
 	s := &session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1}
+	s.tries = s.few[:0]
 	c.session = s
 	defer s.abandonOnExit()
 	out := c.attempts(ctx, s)

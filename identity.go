@@ -3,6 +3,7 @@ package toolexec
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -55,8 +56,11 @@ func deriveRef(tool, key string) string {
 	return hashed
 }
 
-// mintNonce names one ownership of an operation.
-func mintNonce() string { return uuid.NewString() }
+// nonce names one ownership of an operation, unlike every other of any process.
+func (x *Executor) nonce() string {
+	x.setUp()
+	return x.id + "." + strconv.FormatUint(x.begun.Add(1), 36)
+}
 
 // digestOf names a value without holding it.
 func digestOf(b []byte) string {

@@ -284,6 +284,7 @@ type lawsPlan struct {
 	ref    string // to be given on the next call
 	note   string
 	done   bool
+	doubt  bool // an answer was unknown
 }
 
 // agent pursues its own intents, and those that name their operation together with the others.
@@ -326,7 +327,7 @@ func (r *lawsRun) learn(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
 	if !plan.intent.spec.writes() || named {
 		return
 	}
-	plan.done = plan.done || a.OK
+	plan.done, plan.doubt = plan.done || a.OK, plan.doubt || a.CommitState != toolexec.NotCommitted
 	if plan.ref = a.OperationRef; !plan.done && rng.IntN(2) == 0 {
 		plan.ref = ""
 	}
@@ -395,6 +396,9 @@ func (r *lawsRun) newCall(p *lawsProcess, plan *lawsPlan) *lawsCall {
 	defer r.mu.Unlock()
 	r.calls++
 	c.id, c.seq = r.calls, r.seq
+	if plan.doubt && c.unnamed() && c.ref == "" {
+		i.plural = true // the one in doubt may be settled by now, and this is then another wish
+	}
 	if c.unnamed() {
 		r.noteOpen(c)
 	}

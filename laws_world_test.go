@@ -909,7 +909,7 @@ func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
 
 // statement follows what people said. Called with mu held.
 func (w *lawsWorld) statement(was, is *toolexec.Record) {
-	if a := is.Approval; a != nil && a.Decision == "approved" && (was.Approval == nil || was.Approval.Decision != "approved") {
+	if a := is.Approval; a != nil && a.Decision == "approved" && (was.Approval == nil || was.Approval.Expires != a.Expires) {
 		w.approvals[is.Key] = append(w.approvals[is.Key], &lawsApproval{args: string(is.Arguments), until: a.Expires.Time()})
 	}
 	if n := len(is.History); n > 0 && n != len(was.History) && strings.HasPrefix(is.History[n-1].Event, "resolved: not") {

@@ -23,8 +23,9 @@ type session struct {
 	mu      sync.Mutex // protects what follows; never held across a store call
 	rec     Record     // the newest version this process has seen
 	tries   []*invocation
-	before  int  // the operation's dispatches before this ownership
-	ended   bool // the ownership is over: attempts can only add late evidence
+	few     [2]*invocation // the memory of tries, as a rule
+	before  int            // the operation's dispatches before this ownership
+	ended   bool           // the ownership is over: attempts can only add late evidence
 	failure *FailureRecord
 	sticky  bool
 	fields  []FieldDigest

@@ -345,7 +345,7 @@ func (r *Record) settleCommitted(src Source) {
 	if r.SettledAt.IsZero() {
 		r.SettledAt = In(0)
 	}
-	if r.Verification == nil {
+	if r.Verification == nil && src != SourceExecution { // that and SettledAt is what none means
 		r.Verification = &Verification{Source: src}
 	}
 }

@@ -47,7 +47,7 @@ func runTransitions(t *testing.T, cases []transition) {
 	}
 }
 
-var once = toolexec.Policy{MaxRetries: -1}
+var transitionOnce = toolexec.Policy{MaxRetries: -1}
 
 // is asserts the state of the record, and returns it.
 func (w *truthWorld) is(state toolexec.State) toolexec.Record {
@@ -86,8 +86,8 @@ func (w *truthWorld) forceReleased() {
 	assert.Equal(w.t, toolexec.StateReleased, r.State)
 }
 
-// events are what the history says happened.
-func events(r toolexec.Record) []string {
+// transitionEvents are what the history says happened.
+func transitionEvents(r toolexec.Record) []string {
 	var out []string
 	for _, h := range r.History {
 		out = append(out, h.Event)
@@ -107,7 +107,7 @@ func (w *truthWorld) put(change func(*toolexec.Record)) {
 func TestTransitionsOfBegin(t *testing.T) {
 	runTransitions(t, []transition{
 		{
-			from: "absent", event: "begin", to: "in_flight before the tool is invoked", does: []truthStep{stepOK},
+			from: "absent", event: "begin", to: "in_flight before the tool is invoked", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.row.does = []truthStep{func(context.Context, int) (truthOut, error) {
 					r := w.is(toolexec.StateInFlight)
@@ -122,7 +122,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "absent", event: "begin, leased", to: "in_flight for total deadline and margin", leased: true, does: []truthStep{stepOK},
+			from: "absent", event: "begin, leased", to: "in_flight for total deadline and margin", leased: true, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.row.does = []truthStep{func(context.Context, int) (truthOut, error) {
 					assert.Equal(w.t, 15*time.Second, time.Until(w.record().LeaseUntil.Time()))
@@ -132,7 +132,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "absent", event: "begin, and the write fails", to: "nothing is sent", leased: true, does: []truthStep{stepOK},
+			from: "absent", event: "begin, and the write fails", to: "nothing is sent", leased: true, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.road.set(false, true)
 				w.asks("unk delay wr GUARD_UNAVAILABLE left=9 runs=0")
@@ -141,7 +141,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "absent", event: "begin whose Save had an unclear end", to: "repeated under the same nonce", leased: true, does: []truthStep{stepOK},
+			from: "absent", event: "begin whose Save had an unclear end", to: "repeated under the same nonce", leased: true, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				var nonces []string
 				w.road.onSave(func(r toolexec.Record) error {
@@ -159,7 +159,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "absent", event: "begin at the store's bound", to: "GUARD_FULL, nothing is sent", does: []truthStep{stepOK},
+			from: "absent", event: "begin at the store's bound", to: "GUARD_FULL, nothing is sent", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				full := &toolexec.Executor{Store: &toolexec.MemoryStore{MaxFacts: 1}}
 				b := toolexec.Bind(full, truthTool{Name: "refund", Run: w.run})
@@ -172,7 +172,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "released", event: "begin before not_before", to: "released", does: []truthStep{limited(20 * time.Second), stepOK},
+			from: "released", event: "begin before not_before", to: "released", does: []truthStep{truthLimited(20 * time.Second), truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks("nc delay wr RATE_LIMITED left=8 in=20s runs=1")
 				before := w.is(toolexec.StateReleased)
@@ -183,17 +183,17 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "released", event: "begin at not_before", to: "in_flight", does: []truthStep{limited(20 * time.Second), stepOK},
+			from: "released", event: "begin at not_before", to: "in_flight", does: []truthStep{truthLimited(20 * time.Second), truthSucceed},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				time.Sleep(20 * time.Second)
 				w.asks("ok r2 runs=2")
 				r := w.is(toolexec.StateCommitted)
-				assert.Equal(w.t, []string{"failed: RATE_LIMITED", "begin", "committed"}, events(r))
+				assert.Equal(w.t, []string{"failed: RATE_LIMITED", "begin", "committed"}, transitionEvents(r))
 			},
 		},
 		{
-			from: "released", event: "lifetime budget spent", to: "escalated", does: []truthStep{notSent},
+			from: "released", event: "lifetime budget spent", to: "escalated", does: []truthStep{truthNotSent},
 			test: func(w *truthWorld) {
 				for range 2 {
 					w.call(truthRef, truthOrder)
@@ -207,9 +207,9 @@ func TestTransitionsOfBegin(t *testing.T) {
 			},
 		},
 		{
-			from: "absent", event: "begin by a caller that did not acquire", to: "writes nothing", leased: true, does: []truthStep{stepDeaf(30*time.Second, stepOK)},
+			from: "absent", event: "begin by a caller that did not acquire", to: "writes nothing", leased: true, does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
-				p := w.process(slowPolicy)
+				p := w.process(truthSlow)
 				w.beside.Go(func() { p.call(truthRef, truthOrder) })
 				synctest.Wait()
 				held := w.is(toolexec.StateInFlight)
@@ -229,7 +229,7 @@ func TestTransitionsOfBegin(t *testing.T) {
 func TestTransitionsOfInFlight(t *testing.T) {
 	runTransitions(t, []transition{
 		{
-			from: "in_flight", event: "success", to: "committed with the result", does: []truthStep{stepOK},
+			from: "in_flight", event: "success", to: "committed with the result", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks("ok r1 runs=1")
 				r := w.is(toolexec.StateCommitted)
@@ -240,7 +240,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "success, too large", to: "committed with the digest", does: []truthStep{stepOK}, tool: func(t *truthTool) { t.MaxResult = 5 },
+			from: "in_flight", event: "success, too large", to: "committed with the digest", does: []truthStep{truthSucceed}, tool: func(t *truthTool) { t.MaxResult = 5 },
 			test: func(w *truthWorld) {
 				w.asks("ok r1 noted runs=1")
 				r := w.is(toolexec.StateCommitted)
@@ -249,7 +249,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "success, not encodable", to: "committed", does: []truthStep{stepResult("unencodable")},
+			from: "in_flight", event: "success, not encodable", to: "committed", does: []truthStep{truthResult("unencodable")},
 			test: func(w *truthWorld) {
 				w.asks("ok unencodable noted runs=1")
 				assert.False(w.t, w.is(toolexec.StateCommitted).ResultPresent)
@@ -257,7 +257,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "MarkCommitted, then an error", to: "committed, the error kept", does: []truthStep{stepMark(refused)},
+			from: "in_flight", event: "MarkCommitted, then an error", to: "committed, the error kept", does: []truthStep{truthMark(truthRefused)},
 			test: func(w *truthWorld) {
 				w.asks("ok marked runs=1")
 				r := w.is(toolexec.StateCommitted)
@@ -269,9 +269,9 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "MarkCommitted", to: "committed at once", does: []truthStep{stepOK},
+			from: "in_flight", event: "MarkCommitted", to: "committed at once", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
-				w.row.does = []truthStep{stepMark(func(context.Context, int) (truthOut, error) {
+				w.row.does = []truthStep{truthMark(func(context.Context, int) (truthOut, error) {
 					w.is(toolexec.StateCommitted)
 					return truthOut{"r1"}, nil
 				})}
@@ -280,7 +280,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "MarkCommitted, then the deadline, then a late error", to: "committed", does: []truthStep{stepMark(stepDeaf(time.Minute, refused))},
+			from: "in_flight", event: "MarkCommitted, then the deadline, then a late error", to: "committed", does: []truthStep{truthMark(truthDeaf(time.Minute, truthRefused))},
 			test: func(w *truthWorld) {
 				w.asks("ok marked runs=1")
 				time.Sleep(2 * time.Minute)
@@ -288,7 +288,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "proof that nothing was sent", to: "released", does: []truthStep{notSent}, policy: once,
+			from: "in_flight", event: "proof that nothing was sent", to: "released", does: []truthStep{truthNotSent}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateReleased)
@@ -298,7 +298,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "rejection determined by the input", to: "rejected", does: []truthStep{invalid},
+			from: "in_flight", event: "rejection determined by the input", to: "rejected", does: []truthStep{truthInvalid},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateRejected)
@@ -309,7 +309,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "anything else after sending", to: "unknown, the attempt unresolved", does: []truthStep{inDoubt},
+			from: "in_flight", event: "anything else after sending", to: "unknown, the attempt unresolved", does: []truthStep{truthInDoubt},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateUnknown)
@@ -321,14 +321,14 @@ func TestTransitionsOfInFlight(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "panic", to: "unknown", does: []truthStep{stepPanic},
+			from: "in_flight", event: "panic", to: "unknown", does: []truthStep{truthPanic},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Len(w.t, w.is(toolexec.StateUnknown).Unresolved, 1)
 			},
 		},
 		{
-			from: "in_flight", event: "deadline", to: "unknown, the attempt alive", does: []truthStep{stepDeaf(time.Minute, inDoubt)},
+			from: "in_flight", event: "deadline", to: "unknown, the attempt alive", does: []truthStep{truthDeaf(time.Minute, truthInDoubt)},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateUnknown)
@@ -349,7 +349,7 @@ func TestTransitionsOfInFlight(t *testing.T) {
 		toolexec.CodeConflict, toolexec.CodePreconditionFailed, toolexec.CodeRateLimited,
 	} {
 		transition{
-			from: "in_flight", event: "rejection that depends on state: " + string(code), to: "released, not sticky", policy: once, does: append(withCode(code), stepOK),
+			from: "in_flight", event: "rejection that depends on state: " + string(code), to: "released, not sticky", policy: transitionOnce, does: append(truthRejects(code), truthSucceed),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Empty(w.t, w.is(toolexec.StateReleased).RejectedFields)
@@ -365,7 +365,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 	patient := toolexec.Policy{Deadline: -1, TotalDeadline: -1, MaxRetries: -1}
 	runTransitions(t, []transition{
 		{
-			from: "in_flight, lease expired", event: "begin, Write", to: "unknown, the lost attempt unresolved", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
+			from: "in_flight, lease expired", event: "begin, Write", to: "unknown, the lost attempt unresolved", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
 			test: func(w *truthWorld) {
 				w.crash()
 				lost := w.is(toolexec.StateInFlight)
@@ -378,7 +378,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 		},
 		{
 			from: "in_flight, lease expired", event: "begin, Idempotent", to: "in_flight again with the same ref, the lost attempt unresolved", leased: true,
-			effect: toolexec.Idempotent, does: []truthStep{stepDeaf(40*time.Second, inDoubt), refused}, policy: once,
+			effect: toolexec.Idempotent, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthRefused}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.crash()
 				lost := w.record()
@@ -391,7 +391,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 		},
 		{
 			from: "in_flight, lease expired", event: "begin; the tool marks its sends, nothing is marked", to: "released, and the old owner is fenced", leased: true,
-			tool: marks, policy: patient, does: []truthStep{stepDeaf(time.Minute, stepSend(stepOK)), stepSend(stepOK)},
+			tool: marks, policy: patient, does: []truthStep{truthDeaf(time.Minute, truthSend(truthSucceed)), truthSend(truthSucceed)},
 			test: func(w *truthWorld) {
 				var late truthAnswer
 				p := w.process(patient)
@@ -407,7 +407,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 		},
 		{
 			from: "in_flight, lease expired", event: "begin; the tool marks its sends, one is marked", to: "unknown", leased: true,
-			tool: marks, policy: once, does: []truthStep{stepSend(stepDeaf(40*time.Second, inDoubt)), stepOK},
+			tool: marks, policy: transitionOnce, does: []truthStep{truthSend(truthDeaf(40*time.Second, truthInDoubt)), truthSucceed},
 			test: func(w *truthWorld) {
 				w.crash()
 				assert.True(w.t, w.record().Sent)
@@ -416,7 +416,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "no lease", to: "held", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
+			from: "in_flight", event: "no lease", to: "held", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
 			test: func(w *truthWorld) {
 				w.crash()
 				w.put(func(r *toolexec.Record) { r.LeaseUntil = toolexec.Instant{} })
@@ -426,7 +426,7 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "a lease of zero length", to: "expired", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
+			from: "in_flight", event: "a lease of zero length", to: "expired", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
 			test: func(w *truthWorld) {
 				w.crash()
 				w.put(func(r *toolexec.Record) { r.LeaseUntil = toolexec.In(0) })
@@ -436,9 +436,9 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 		},
 		{
 			from: "in_flight in another process", event: "the lease expires while we wait", to: "taken over", leased: true,
-			effect: toolexec.Idempotent, does: []truthStep{stepDeaf(9*time.Second, inDoubt), stepOK}, policy: once,
+			effect: toolexec.Idempotent, does: []truthStep{truthDeaf(9*time.Second, truthInDoubt), truthSucceed}, policy: transitionOnce,
 			test: func(w *truthWorld) {
-				p := w.process(once)
+				p := w.process(transitionOnce)
 				w.beside.Go(func() { p.call(truthRef, truthOrder) })
 				synctest.Wait()
 				p.road.set(true, true) // it dies
@@ -454,17 +454,18 @@ func TestTransitionsOfALostOwner(t *testing.T) {
 // to extend the lease, or the settle window closes under an attempt that has not sent yet.
 func TestTransitionsALiveOwnerIsNotLost(t *testing.T) {
 	kinds := map[string]func(*truthTool){
-		"no deadline": func(t *truthTool) { t.Policy = toolexec.Policy{Deadline: -1, TotalDeadline: -1} },
-		"cooperative": func(t *truthTool) { t.Cooperative = true },
+		"no deadline":       func(t *truthTool) { t.Policy = toolexec.Policy{Deadline: -1, TotalDeadline: -1} },
+		"no total deadline": func(t *truthTool) { t.Policy = toolexec.Policy{Deadline: time.Hour, TotalDeadline: -1} },
+		"cooperative":       func(t *truthTool) { t.Cooperative = true },
 	}
 	for name, kind := range kinds {
 		transition{
 			from: "in_flight", event: "an attempt outlives its lease, " + name, to: "never dispatched twice", leased: true,
 			tool: func(t *truthTool) {
-				look(findAbsent, truthLook{Authoritative: true})(t)
+				truthVerify(truthAbsent, truthLook{Authoritative: true})(t)
 				kind(t)
 			},
-			does: []truthStep{stepDeaf(3*time.Minute, stepOK), stepOK},
+			does: []truthStep{truthDeaf(3*time.Minute, truthSucceed), truthSucceed},
 			test: func(w *truthWorld) {
 				p := w.process(toolexec.Policy{})
 				w.beside.Go(func() { p.call(truthRef, truthOrder) })
@@ -485,7 +486,7 @@ func TestTransitionsALiveOwnerIsNotLost(t *testing.T) {
 	}
 	transition{
 		from: "in_flight", event: "the lease was lost", to: "the tool's context ends", leased: true,
-		policy: toolexec.Policy{Deadline: -1, TotalDeadline: -1}, does: []truthStep{stepOK},
+		policy: toolexec.Policy{Deadline: -1, TotalDeadline: -1}, does: []truthStep{truthSucceed},
 		test: func(w *truthWorld) {
 			var err error
 			w.row.does = []truthStep{func(ctx context.Context, _ int) (truthOut, error) {
@@ -511,8 +512,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 	}
 	runTransitions(t, []transition{
 		{
-			from: "unknown", event: "begin, Idempotent, inside the dedupe window", to: "in_flight, same ref", effect: toolexec.Idempotent, policy: once,
-			tool: func(t *truthTool) { t.DedupeWindow = time.Minute }, does: []truthStep{inDoubt, stepOK},
+			from: "unknown", event: "begin, Idempotent, inside the dedupe window", to: "in_flight, same ref", effect: toolexec.Idempotent, policy: transitionOnce,
+			tool: func(t *truthTool) { t.DedupeWindow = time.Minute }, does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				time.Sleep(time.Minute - 1)
@@ -522,8 +523,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "begin, Idempotent, after the dedupe window", to: "unknown", effect: toolexec.Idempotent, policy: once,
-			tool: func(t *truthTool) { t.DedupeWindow = time.Minute }, does: []truthStep{inDoubt, stepOK},
+			from: "unknown", event: "begin, Idempotent, after the dedupe window", to: "unknown", effect: toolexec.Idempotent, policy: transitionOnce,
+			tool: func(t *truthTool) { t.DedupeWindow = time.Minute }, does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				time.Sleep(time.Minute)
@@ -534,7 +535,7 @@ func TestTransitionsOfUnknown(t *testing.T) {
 		{
 			from: "unknown", event: "retry within the call, after the dedupe window", to: "not sent", effect: toolexec.Idempotent,
 			policy: toolexec.Policy{Backoff: toolexec.Backoff{Initial: 3 * time.Second}},
-			tool:   func(t *truthTool) { t.DedupeWindow = 2 * time.Second }, does: []truthStep{inDoubt, stepOK},
+			tool:   func(t *truthTool) { t.DedupeWindow = 2 * time.Second }, does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				// BUG: the window is not looked at between the attempts of one call.
 				w.call(truthRef, truthOrder)
@@ -542,8 +543,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "verification: found and matching", to: "committed (lookup)", does: []truthStep{inDoubt},
-			tool: look(findFound, truthLook{}),
+			from: "unknown", event: "verification: found and matching", to: "committed (lookup)", does: []truthStep{truthInDoubt},
+			tool: truthVerify(truthFound, truthLook{}),
 			test: func(w *truthWorld) {
 				w.asks("ok found lookup runs=1")
 				r := w.is(toolexec.StateCommitted)
@@ -554,8 +555,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "absent, settle window closed, authoritative", to: "released", does: []truthStep{inDoubt},
-			tool: look(findAbsent, truthLook{Authoritative: true, Settle: -1}), policy: once,
+			from: "unknown", event: "absent, settle window closed, authoritative", to: "released", does: []truthStep{truthInDoubt},
+			tool: truthVerify(truthAbsent, truthLook{Authoritative: true, Settle: -1}), policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateReleased)
@@ -564,8 +565,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "absent, too early", to: "unknown, next check at settle_until", does: []truthStep{inDoubt},
-			tool: look(findAbsent, truthLook{Authoritative: true}),
+			from: "unknown", event: "absent, too early", to: "unknown, next check at settle_until", does: []truthStep{truthInDoubt},
+			tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				r := w.is(toolexec.StateUnknown)
@@ -578,8 +579,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "absent while an attempt is alive", to: "unknown", does: []truthStep{stepDeaf(2*time.Minute, inDoubt)},
-			tool: look(findAbsent, truthLook{Authoritative: true}),
+			from: "unknown", event: "absent while an attempt is alive", to: "unknown", does: []truthStep{truthDeaf(2*time.Minute, truthInDoubt)},
+			tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				for range 3 {
@@ -592,7 +593,7 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "absent, closed only after the look-up started", to: "unknown", does: []truthStep{stepDeaf(3*time.Second, inDoubt)},
+			from: "unknown", event: "absent, closed only after the look-up started", to: "unknown", does: []truthStep{truthDeaf(3*time.Second, truthInDoubt)},
 			tool: func(t *truthTool) {
 				t.Verify = &truthLook{Settle: -1, Authoritative: true, Lookup: func(context.Context, string, truthIn) (toolexec.Finding[truthOut], error) {
 					time.Sleep(1500 * time.Millisecond)
@@ -605,8 +606,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "absent and settled, not authoritative", to: "unknown, and a person in the end", does: []truthStep{inDoubt},
-			tool: look(findAbsent, truthLook{MaxChecks: 2}),
+			from: "unknown", event: "absent and settled, not authoritative", to: "unknown, and a person in the end", does: []truthStep{truthInDoubt},
+			tool: truthVerify(truthAbsent, truthLook{MaxChecks: 2}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Zero(w.t, w.is(toolexec.StateUnknown).Checks)
@@ -619,8 +620,8 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "verification failed", to: "unknown, checks + 1, back off", does: []truthStep{inDoubt},
-			tool: look(findFails, truthLook{}),
+			from: "unknown", event: "verification failed", to: "unknown, checks + 1, back off", does: []truthStep{truthInDoubt},
+			tool: truthVerify(truthCannotTell, truthLook{}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				for n, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second} {
@@ -634,7 +635,7 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "verification hung", to: "unknown, checks + 1", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Verify = &hung },
+			from: "unknown", event: "verification hung", to: "unknown, checks + 1", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Verify = &hung },
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Equal(w.t, toolexec.DefaultVerifyDeadline, time.Since(w.began))
@@ -642,24 +643,24 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "verification panicked", to: "unknown, checks + 1", does: []truthStep{inDoubt},
-			tool: look(func() (toolexec.Finding[truthOut], error) { panic("a secret") }, truthLook{}),
+			from: "unknown", event: "verification panicked", to: "unknown, checks + 1", does: []truthStep{truthInDoubt},
+			tool: truthVerify(func() (toolexec.Finding[truthOut], error) { panic("a secret") }, truthLook{}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Equal(w.t, 1, w.is(toolexec.StateUnknown).Checks)
 			},
 		},
 		{
-			from: "unknown", event: "verification says nothing", to: "unknown, checks + 1", does: []truthStep{inDoubt},
-			tool: look(func() (toolexec.Finding[truthOut], error) { return toolexec.Finding[truthOut]{}, nil }, truthLook{}),
+			from: "unknown", event: "verification says nothing", to: "unknown, checks + 1", does: []truthStep{truthInDoubt},
+			tool: truthVerify(func() (toolexec.Finding[truthOut], error) { return toolexec.Finding[truthOut]{}, nil }, truthLook{}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Equal(w.t, 1, w.is(toolexec.StateUnknown).Checks)
 			},
 		},
 		{
-			from: "unknown", event: "a permanent verifier error", to: "escalated at once", does: []truthStep{inDoubt},
-			tool: look(func() (toolexec.Finding[truthOut], error) {
+			from: "unknown", event: "a permanent verifier error", to: "escalated at once", does: []truthStep{truthInDoubt},
+			tool: truthVerify(func() (toolexec.Finding[truthOut], error) {
 				return toolexec.Finding[truthOut]{}, toolexec.Rejected(toolexec.CodePermissionDenied, errTruth)
 			}, truthLook{}),
 			test: func(w *truthWorld) {
@@ -670,14 +671,14 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "found but different", to: "escalated (VERIFICATION_CONFLICT)", does: []truthStep{inDoubt}, tool: look(findConflict, truthLook{}),
+			from: "unknown", event: "found but different", to: "escalated (VERIFICATION_CONFLICT)", does: []truthStep{truthInDoubt}, tool: truthVerify(truthConflicting, truthLook{}),
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Equal(w.t, toolexec.CodeVerificationConflict, w.is(toolexec.StateEscalated).LastFailure.Code)
 			},
 		},
 		{
-			from: "unknown", event: "checks used up", to: "escalated", does: []truthStep{inDoubt}, tool: look(findFails, truthLook{}),
+			from: "unknown", event: "checks used up", to: "escalated", does: []truthStep{truthInDoubt}, tool: truthVerify(truthCannotTell, truthLook{}),
 			test: func(w *truthWorld) {
 				for range toolexec.DefaultMaxChecks {
 					w.call(truthRef, truthOrder)
@@ -689,7 +690,7 @@ func TestTransitionsOfUnknown(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "the tool is declared unverifiable", to: "escalated", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
+			from: "unknown", event: "the tool is declared unverifiable", to: "escalated", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Len(w.t, w.is(toolexec.StateEscalated).Unresolved, 1)
@@ -699,10 +700,10 @@ func TestTransitionsOfUnknown(t *testing.T) {
 }
 
 func TestTransitionsOfLateEvidence(t *testing.T) {
-	one, two, three := stepDeaf(30*time.Second, refused), stepDeaf(40*time.Second, refused), stepDeaf(50*time.Second, refused)
+	one, two, three := truthDeaf(30*time.Second, truthRefused), truthDeaf(40*time.Second, truthRefused), truthDeaf(50*time.Second, truthRefused)
 	runTransitions(t, []transition{
 		{
-			from: "unknown", event: "late success", to: "committed", does: []truthStep{stepDeaf(30*time.Second, stepOK)},
+			from: "unknown", event: "late success", to: "committed", does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
 				w.asks("unk never vo OUTCOME_UNKNOWN runs=1")
 				time.Sleep(time.Minute)
@@ -713,7 +714,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "escalated", event: "late success", to: "committed", does: []truthStep{stepDeaf(30*time.Second, stepOK)}, tool: func(t *truthTool) { t.Unverifiable = true },
+			from: "escalated", event: "late success", to: "committed", does: []truthStep{truthDeaf(30*time.Second, truthSucceed)}, tool: func(t *truthTool) { t.Unverifiable = true },
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.is(toolexec.StateEscalated)
@@ -723,7 +724,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "released", event: "late success", to: "committed", does: []truthStep{stepDeaf(30*time.Second, stepOK)},
+			from: "released", event: "late success", to: "committed", does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.forceReleased()
@@ -732,7 +733,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "late success", to: "committed", does: []truthStep{stepDeaf(30*time.Second, stepOK), invalid},
+			from: "rejected", event: "late success", to: "committed", does: []truthStep{truthDeaf(30*time.Second, truthSucceed), truthInvalid},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.forceReleased()
@@ -760,7 +761,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "late not-sent proof", to: "released", does: []truthStep{stepDeaf(30*time.Second, notSent), stepOK},
+			from: "unknown", event: "late not-sent proof", to: "released", does: []truthStep{truthDeaf(30*time.Second, truthNotSent), truthSucceed},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.is(toolexec.StateUnknown)
@@ -770,22 +771,23 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown, sent again", event: "late rejection of the first attempt", to: "in_flight", effect: toolexec.Idempotent, policy: once,
-			does: []truthStep{stepDeaf(10*time.Second, refused), stepDeaf(20*time.Second, stepOK)},
+			from: "in_flight again", event: "late rejection of the first attempt", to: "in_flight", effect: toolexec.Idempotent, policy: transitionOnce, leased: true,
+			does: []truthStep{truthDeaf(10*time.Second, truthRefused), truthDeaf(20*time.Second, truthRefused)},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
-				time.Sleep(3 * time.Second)
-				w.row.policy = slowPolicy
-				w.beside.Go(func() { w.call(truthRef, truthOrder) })
 				time.Sleep(time.Second)
-				w.is(toolexec.StateInFlight)
-				time.Sleep(time.Minute)
+				p := w.process(truthSlow)
+				w.beside.Go(func() { p.call(truthRef, truthOrder) })
+				time.Sleep(time.Second)
+				assert.Len(w.t, w.is(toolexec.StateInFlight).Unresolved, 1)
+				time.Sleep(10 * time.Second)
+				assert.Empty(w.t, w.is(toolexec.StateInFlight).Unresolved, "released only when nothing is in flight")
 				w.beside.Wait()
-				w.is(toolexec.StateCommitted)
+				w.is(toolexec.StateReleased)
 			},
 		},
 		{
-			from: "committed", event: "late failure", to: "dropped", effect: toolexec.Idempotent, does: []truthStep{stepDeaf(30*time.Second, refused), stepOK},
+			from: "committed", event: "late failure", to: "dropped", effect: toolexec.Idempotent, does: []truthStep{truthDeaf(30*time.Second, truthRefused), truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks("ok r2 runs=2")
 				before := w.is(toolexec.StateCommitted)
@@ -797,7 +799,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "committed (Write)", event: "a second success of another attempt", to: "stays, with an alarm", does: []truthStep{stepDeaf(30*time.Second, stepOK), stepResult("second")},
+			from: "committed (Write)", event: "a second success of another attempt", to: "stays, with an alarm", does: []truthStep{truthDeaf(30*time.Second, truthSucceed), truthResult("second")},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.forceReleased()
@@ -808,7 +810,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "committed (Idempotent)", event: "a second success of another attempt", to: "stays, no alarm", effect: toolexec.Idempotent, does: []truthStep{stepDeaf(30*time.Second, stepOK), stepResult("second")},
+			from: "committed (Idempotent)", event: "a second success of another attempt", to: "stays, no alarm", effect: toolexec.Idempotent, does: []truthStep{truthDeaf(30*time.Second, truthSucceed), truthResult("second")},
 			test: func(w *truthWorld) {
 				w.asks("ok second runs=2")
 				time.Sleep(time.Minute)
@@ -817,7 +819,7 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 			},
 		},
 		{
-			from: "committed (lookup)", event: "a late success of the attempt that was found", to: "stays, no alarm", does: []truthStep{stepDeaf(30*time.Second, stepOK)}, tool: look(findFound, truthLook{}),
+			from: "committed (lookup)", event: "a late success of the attempt that was found", to: "stays, no alarm", does: []truthStep{truthDeaf(30*time.Second, truthSucceed)}, tool: truthVerify(truthFound, truthLook{}),
 			test: func(w *truthWorld) {
 				w.asks("ok found lookup runs=1")
 				time.Sleep(time.Minute)
@@ -830,11 +832,11 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 
 func TestTransitionsOfRejected(t *testing.T) {
 	first := "nc fix ci INVALID_ARGUMENTS left=1 runs=1"
-	unnamed := stepFail(toolexec.Rejected(toolexec.CodeInvalidArguments, errTruth))
+	unnamed := truthFail(toolexec.Rejected(toolexec.CodeInvalidArguments, errTruth))
 	noted := truthIn{Order: "ORD-1", Cents: 100, Note: "please"}
 	runTransitions(t, []transition{
 		{
-			from: "rejected", event: "begin with the named field changed", to: "in_flight, fingerprint rebound, corrections + 1", does: []truthStep{invalid, stepOK},
+			from: "rejected", event: "begin with the named field changed", to: "in_flight, fingerprint rebound, corrections + 1", does: []truthStep{truthInvalid, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				before := w.record()
@@ -847,7 +849,7 @@ func TestTransitionsOfRejected(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "begin with only unrelated fields changed", to: "rejected", does: []truthStep{invalid, stepOK},
+			from: "rejected", event: "begin with only unrelated fields changed", to: "rejected", does: []truthStep{truthInvalid, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				w.asksOf(noted, "nc fix ci UNCHANGED_RETRY left=1 runs=1")
@@ -855,14 +857,14 @@ func TestTransitionsOfRejected(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "begin, any field changed when none was named", to: "in_flight", does: []truthStep{unnamed, stepOK},
+			from: "rejected", event: "begin, any field changed when none was named", to: "in_flight", does: []truthStep{unnamed, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				w.asksOf(noted, "ok r2 runs=2")
 			},
 		},
 		{
-			from: "rejected", event: "begin unchanged, written differently", to: "rejected", does: []truthStep{invalid, stepOK},
+			from: "rejected", event: "begin unchanged, written differently", to: "rejected", does: []truthStep{truthInvalid, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				w.door = "Execute"
@@ -871,7 +873,7 @@ func TestTransitionsOfRejected(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "begin changed, corrections spent", to: "escalated", does: []truthStep{invalid},
+			from: "rejected", event: "begin changed, corrections spent", to: "escalated", does: []truthStep{truthInvalid},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				w.asksOf(truthOther, "nc fix ci INVALID_ARGUMENTS runs=2") // none is left
@@ -880,7 +882,7 @@ func TestTransitionsOfRejected(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "Reopen", to: "released", does: []truthStep{invalid, stepOK},
+			from: "rejected", event: "Reopen", to: "released", does: []truthStep{truthInvalid, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				r, err := w.supervisor().Reopen(w.t.Context(), w.key(), truthBoss)
@@ -893,7 +895,7 @@ func TestTransitionsOfRejected(t *testing.T) {
 			},
 		},
 		{
-			from: "released, rejected", event: "retention passed", to: "deleted", does: []truthStep{invalid},
+			from: "released, rejected", event: "retention passed", to: "deleted", does: []truthStep{truthInvalid},
 			test: func(w *truthWorld) {
 				w.asks(first)
 				time.Sleep(24 * time.Hour)
@@ -908,7 +910,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 	missing := "nc never ra MISSING_APPROVAL runs=0"
 	runTransitions(t, []transition{
 		{
-			from: "absent", event: "begin, approval missing", to: "awaiting_approval", tool: needsApproval, does: []truthStep{stepOK},
+			from: "absent", event: "begin, approval missing", to: "awaiting_approval", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				r := w.is(toolexec.StateAwaitingApproval)
@@ -918,21 +920,21 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "approved", to: "may begin", tool: needsApproval, does: []truthStep{stepOK},
+			from: "awaiting_approval", event: "approved", to: "may begin", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
 				w.asks("ok r1 runs=1")
 				r := w.is(toolexec.StateCommitted)
 				assert.True(w.t, r.Approval.Spent)
-				assert.Contains(w.t, events(r), "approved")
+				assert.Contains(w.t, transitionEvents(r), "approved")
 			},
 		},
 		{
 			from: "awaiting_approval", event: "approved, other arguments", to: "awaiting_approval", tool: func(t *truthTool) {
-				needsApproval(t)
+				truthNeedsApproval(t)
 				t.IgnoreFields = []string{"/note"}
-			}, does: []truthStep{stepOK},
+			}, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -942,7 +944,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "approved, not sent", to: "the approval stands", tool: needsApproval, does: []truthStep{notSent, notSent, notSent, stepOK},
+			from: "awaiting_approval", event: "approved, not sent", to: "the approval stands", tool: truthNeedsApproval, does: []truthStep{truthNotSent, truthNotSent, truthNotSent, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -953,7 +955,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "released", event: "begin, the approval was spent", to: "awaiting_approval", tool: needsApproval, does: []truthStep{refused, stepOK},
+			from: "released", event: "begin, the approval was spent", to: "awaiting_approval", tool: truthNeedsApproval, does: []truthStep{truthRefused, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -964,7 +966,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "refused for now, the approval was spent", to: "released, one dispatch", tool: needsApproval, does: []truthStep{limited(0), stepOK},
+			from: "in_flight", event: "refused for now, the approval was spent", to: "released, one dispatch", tool: truthNeedsApproval, does: []truthStep{truthLimited(0), truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -974,7 +976,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "rejected", event: "begin corrected, approval missing", to: "awaiting_approval", tool: needsApproval, does: []truthStep{invalid, stepOK},
+			from: "rejected", event: "begin corrected, approval missing", to: "awaiting_approval", tool: truthNeedsApproval, does: []truthStep{truthInvalid, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -986,7 +988,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "approved, unknown afterwards, Idempotent", to: "not sent again without a new one", effect: toolexec.Idempotent, tool: needsApproval, does: []truthStep{inDoubt, stepOK},
+			from: "awaiting_approval", event: "approved, unknown afterwards, Idempotent", to: "not sent again without a new one", effect: toolexec.Idempotent, tool: truthNeedsApproval, does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				w.approve()
@@ -996,7 +998,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "denied", to: "escalated (APPROVAL_DENIED)", tool: needsApproval, does: []truthStep{stepOK},
+			from: "awaiting_approval", event: "denied", to: "escalated (APPROVAL_DENIED)", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				r, err := w.supervisor().Deny(w.t.Context(), w.key(), truthBoss)
@@ -1008,7 +1010,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "expired", to: "awaiting_approval (APPROVAL_EXPIRED)", tool: needsApproval, does: []truthStep{stepOK},
+			from: "awaiting_approval", event: "expired", to: "awaiting_approval (APPROVAL_EXPIRED)", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				time.Sleep(time.Hour)
@@ -1020,7 +1022,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 			},
 		},
 		{
-			from: "awaiting_approval", event: "approved too late", to: "awaiting_approval", tool: needsApproval, does: []truthStep{stepOK},
+			from: "awaiting_approval", event: "approved too late", to: "awaiting_approval", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				time.Sleep(time.Hour)
@@ -1036,7 +1038,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 	unknown := "unk never vo OUTCOME_UNKNOWN runs=1"
 	runTransitions(t, []transition{
 		{
-			from: "unknown", event: "Resolve(committed)", to: "committed (operator)", does: []truthStep{inDoubt},
+			from: "unknown", event: "Resolve(committed)", to: "committed (operator)", does: []truthStep{truthInDoubt},
 			test: func(w *truthWorld) {
 				w.asks(unknown)
 				r, err := w.resolve(toolexec.Committed, false)
@@ -1049,7 +1051,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 			},
 		},
 		{
-			from: "escalated", event: "Resolve(committed)", to: "committed (operator)", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
+			from: "escalated", event: "Resolve(committed)", to: "committed (operator)", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				_, err := w.resolve(toolexec.Committed, false)
@@ -1058,7 +1060,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "Resolve(not_committed) before the settle window closed", to: "refused", does: []truthStep{inDoubt, stepOK},
+			from: "unknown", event: "Resolve(not_committed) before the settle window closed", to: "refused", does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks(unknown)
 				time.Sleep(toolexec.DefaultSettle - 1)
@@ -1074,7 +1076,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "Resolve(not_committed) while an attempt lives", to: "refused", does: []truthStep{stepDeaf(3*time.Minute, inDoubt)},
+			from: "unknown", event: "Resolve(not_committed) while an attempt lives", to: "refused", does: []truthStep{truthDeaf(3*time.Minute, truthInDoubt)},
 			test: func(w *truthWorld) {
 				w.asks(unknown)
 				time.Sleep(2 * time.Minute)
@@ -1083,15 +1085,15 @@ func TestTransitionsOfOperators(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "Resolve(not_committed), forced", to: "released, recorded", does: []truthStep{inDoubt},
+			from: "unknown", event: "Resolve(not_committed), forced", to: "released, recorded", does: []truthStep{truthInDoubt},
 			test: func(w *truthWorld) {
 				w.asks(unknown)
 				w.forceReleased()
-				assert.Contains(w.t, events(w.record()), "resolved: not committed, forced before the settle window closed")
+				assert.Contains(w.t, transitionEvents(w.record()), "resolved: not committed, forced before the settle window closed")
 			},
 		},
 		{
-			from: "unknown", event: "a statement without actor or evidence, or of nothing", to: "refused", does: []truthStep{inDoubt},
+			from: "unknown", event: "a statement without actor or evidence, or of nothing", to: "refused", does: []truthStep{truthInDoubt},
 			test: func(w *truthWorld) {
 				w.asks(unknown)
 				before := w.record()
@@ -1116,7 +1118,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 			},
 		},
 		{
-			from: "escalated, budget spent", event: "Resolve(not_committed)", to: "released with a new allowance", policy: toolexec.Policy{MaxAttempts: 2, MaxRetries: 1}, does: []truthStep{notSent, notSent, notSent, stepOK},
+			from: "escalated, budget spent", event: "Resolve(not_committed)", to: "released with a new allowance", policy: toolexec.Policy{MaxAttempts: 2, MaxRetries: 1}, does: []truthStep{truthNotSent, truthNotSent, truthNotSent, truthSucceed},
 			test: func(w *truthWorld) {
 				w.asks("nc never es DEPENDENCY_UNAVAILABLE runs=2")
 				_, err := w.resolve(toolexec.NotCommitted, false)
@@ -1130,13 +1132,13 @@ func TestTransitionsOfOperators(t *testing.T) {
 // What no event may do.
 func TestTransitionsForbidden(t *testing.T) {
 	setUps := map[toolexec.State]transition{
-		toolexec.StateCommitted:        {does: []truthStep{stepOK}},
-		toolexec.StateReleased:         {does: []truthStep{refused}},
-		toolexec.StateRejected:         {does: []truthStep{invalid}},
-		toolexec.StateUnknown:          {does: []truthStep{inDoubt}},
-		toolexec.StateEscalated:        {does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true }},
-		toolexec.StateAwaitingApproval: {does: []truthStep{stepOK}, tool: needsApproval},
-		toolexec.StateInFlight:         {does: []truthStep{stepDeaf(time.Second, stepOK)}},
+		toolexec.StateCommitted:        {does: []truthStep{truthSucceed}},
+		toolexec.StateReleased:         {does: []truthStep{truthRefused}},
+		toolexec.StateRejected:         {does: []truthStep{truthInvalid}},
+		toolexec.StateUnknown:          {does: []truthStep{truthInDoubt}},
+		toolexec.StateEscalated:        {does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true }},
+		toolexec.StateAwaitingApproval: {does: []truthStep{truthSucceed}, tool: truthNeedsApproval},
+		toolexec.StateInFlight:         {does: []truthStep{truthDeaf(time.Second, truthSucceed)}},
 	}
 	statements := map[string]func(w *truthWorld) error{
 		"Approve": func(w *truthWorld) error {
@@ -1196,14 +1198,14 @@ func TestTransitionsDeadline(t *testing.T) {
 	}
 	runTransitions(t, []transition{
 		{
-			from: "in_flight", event: "the tool returns its own evidence within 10 ms", to: "released", does: []truthStep{graceful(9 * time.Millisecond)}, policy: once,
+			from: "in_flight", event: "the tool returns its own evidence within 10 ms", to: "released", does: []truthStep{graceful(9 * time.Millisecond)}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.asks("nc delay wr DEPENDENCY_UNAVAILABLE left=8 in=500ms runs=1")
 				assert.Equal(w.t, 2009*time.Millisecond, time.Since(w.began))
 			},
 		},
 		{
-			from: "in_flight", event: "the tool returns its own evidence too late", to: "unknown, then released", does: []truthStep{graceful(11 * time.Millisecond)}, policy: once,
+			from: "in_flight", event: "the tool returns its own evidence too late", to: "unknown, then released", does: []truthStep{graceful(11 * time.Millisecond)}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.asks("unk never vo OUTCOME_UNKNOWN runs=1")
 				assert.Equal(w.t, 2010*time.Millisecond, time.Since(w.began))
@@ -1212,29 +1214,30 @@ func TestTransitionsDeadline(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "the tool never asked for Done", to: "unknown at exactly the deadline", does: []truthStep{stepDeaf(time.Minute, inDoubt)},
+			from: "in_flight", event: "the tool never asked for Done", to: "unknown at exactly the deadline", does: []truthStep{truthDeaf(time.Minute, truthInDoubt)},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				assert.Equal(w.t, 2*time.Second, time.Since(w.began))
 			},
 		},
 		{
-			from: "unknown, the attempt alive", event: "MarkSent by it", to: "an error", does: []truthStep{stepOK},
+			from: "unknown, the attempt alive", event: "MarkSent by it", to: "an error", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
-				var err error
+				told := make(chan error, 1)
 				w.row.does = []truthStep{func(ctx context.Context, _ int) (truthOut, error) {
 					time.Sleep(time.Minute)
-					err = toolexec.MarkSent(ctx)
+					err := toolexec.MarkSent(ctx)
+					told <- err
 					return truthOut{}, err
 				}}
 				w.call(truthRef, truthOrder)
 				time.Sleep(2 * time.Minute)
-				assert.ErrorIs(w.t, err, toolexec.ErrNotSent)
+				assert.ErrorIs(w.t, <-told, toolexec.ErrNotSent)
 				w.is(toolexec.StateReleased) // BUG: the deadline that the error wraps as well is taken for doubt
 			},
 		},
 		{
-			from: "unknown, the attempt alive", event: "it lives longer than MaxAbandon", to: "escalated", does: []truthStep{stepDeaf(10*time.Minute, stepOK)},
+			from: "unknown, the attempt alive", event: "it lives longer than MaxAbandon", to: "escalated", does: []truthStep{truthDeaf(10*time.Minute, truthSucceed)},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				time.Sleep(5*time.Minute - 1)
@@ -1247,7 +1250,7 @@ func TestTransitionsDeadline(t *testing.T) {
 			},
 		},
 		{
-			from: "any", event: "eight abandoned attempts", to: "TOOL_BUSY, nothing is sent", does: []truthStep{stepDeaf(time.Minute, inDoubt)},
+			from: "any", event: "eight abandoned attempts", to: "TOOL_BUSY, nothing is sent", does: []truthStep{truthDeaf(time.Minute, truthInDoubt)},
 			test: func(w *truthWorld) {
 				for n := range toolexec.DefaultMaxAbandoned {
 					w.call(fmt.Sprint("op", n), truthOrder)
@@ -1259,7 +1262,7 @@ func TestTransitionsDeadline(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown, the attempt alive, leased", event: "heartbeats", to: "its window is extended", leased: true, does: []truthStep{stepDeaf(3*time.Minute, inDoubt)}, tool: look(findAbsent, truthLook{Authoritative: true}),
+			from: "unknown, the attempt alive, leased", event: "heartbeats", to: "its window is extended", leased: true, does: []truthStep{truthDeaf(3*time.Minute, truthInDoubt)}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
 			test: func(w *truthWorld) {
 				other := w.process(toolexec.Policy{})
 				w.call(truthRef, truthOrder)
@@ -1277,7 +1280,7 @@ func TestTransitionsDeadline(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown, the attempt alive, leased", event: "its process dies", to: "its window closes with the lease", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK}, tool: look(findAbsent, truthLook{Authoritative: true}),
+			from: "unknown, the attempt alive, leased", event: "its process dies", to: "its window closes with the lease", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
 			test: func(w *truthWorld) {
 				p := w.process(toolexec.Policy{})
 				p.call(truthRef, truthOrder)
@@ -1292,7 +1295,7 @@ func TestTransitionsDeadline(t *testing.T) {
 func TestTransitionsDuplicates(t *testing.T) {
 	runTransitions(t, []transition{
 		{
-			from: "in_flight in this process", event: "the same call", to: "one run, a copy each", does: []truthStep{stepDeaf(time.Second, stepOK)},
+			from: "in_flight in this process", event: "the same call", to: "one run, a copy each", does: []truthStep{truthDeaf(time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
 				w.door = "Execute"
 				answers := make([]truthAnswer, 8)
@@ -1316,7 +1319,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight in this process", event: "the owner is cancelled before it sent", to: "the waiter begins itself", does: []truthStep{notSent, stepOK},
+			from: "in_flight in this process", event: "the owner is cancelled before it sent", to: "the waiter begins itself", does: []truthStep{truthNotSent, truthSucceed},
 			test: func(w *truthWorld) {
 				ctx, cancel := context.WithCancel(w.t.Context())
 				w.beside.Go(func() {
@@ -1334,7 +1337,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "unknown", event: "begin after another caller's cancellation", to: "OUTCOME_UNKNOWN", does: []truthStep{stepHang},
+			from: "unknown", event: "begin after another caller's cancellation", to: "OUTCOME_UNKNOWN", does: []truthStep{truthHang},
 			test: func(w *truthWorld) {
 				ctx, cancel := context.WithCancel(w.t.Context())
 				time.AfterFunc(time.Second, cancel)
@@ -1343,7 +1346,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight in this process", event: "a waiter is cancelled", to: "the owner goes on", does: []truthStep{stepDeaf(time.Second, stepOK)},
+			from: "in_flight in this process", event: "a waiter is cancelled", to: "the owner goes on", does: []truthStep{truthDeaf(time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
 				w.beside.Go(func() { w.asks("ok r1 runs=1") })
 				synctest.Wait()
@@ -1359,7 +1362,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight in another process", event: "the same call", to: "waits and replays", leased: true, does: []truthStep{stepDeaf(time.Second, stepOK)},
+			from: "in_flight in another process", event: "the same call", to: "waits and replays", leased: true, does: []truthStep{truthDeaf(time.Second, truthSucceed)},
 			test: func(w *truthWorld) {
 				p := w.process(toolexec.Policy{})
 				w.beside.Go(func() { p.call(truthRef, truthOrder) })
@@ -1370,7 +1373,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight, unknown, escalated", event: "the same arguments under a minted ref, Write", to: "that operation is continued", does: []truthStep{inDoubt},
+			from: "in_flight, unknown, escalated", event: "the same arguments under a minted ref, Write", to: "that operation is continued", does: []truthStep{truthInDoubt},
 			test: func(w *truthWorld) {
 				first := w.call("", truthOrder)
 				assert.Equal(w.t, "unk never vo OUTCOME_UNKNOWN runs=1", w.cell(first))
@@ -1382,7 +1385,41 @@ func TestTransitionsDuplicates(t *testing.T) {
 			},
 		},
 		{
-			from: "committed", event: "the same arguments under a minted ref, Write", to: "another operation", does: []truthStep{stepOK},
+			from: "in_flight in this process", event: "the same arguments under a minted ref, Write", to: "waited for and replayed", does: []truthStep{truthDeaf(time.Second, truthSucceed)},
+			test: func(w *truthWorld) {
+				var first truthAnswer
+				w.beside.Go(func() { first = w.call("", truthOrder) })
+				synctest.Wait()
+				again := w.call("", truthOrder)
+				w.beside.Wait()
+				assert.Equal(w.t, "ok r1 replayed runs=1", w.cell(again))
+				assert.Equal(w.t, first.OperationRef, again.OperationRef)
+			},
+		},
+		{
+			from: "in_flight in another process", event: "the same arguments under a minted ref, Write", to: "waited for and replayed", leased: true, does: []truthStep{truthDeaf(time.Second, truthSucceed)},
+			test: func(w *truthWorld) {
+				p := w.process(toolexec.Policy{})
+				var first truthAnswer
+				w.beside.Go(func() { first = p.call("", truthOrder) })
+				synctest.Wait()
+				again := w.call("", truthOrder)
+				w.beside.Wait()
+				assert.Equal(w.t, "ok r1 replayed runs=1", w.cell(again))
+				assert.Equal(w.t, first.OperationRef, again.OperationRef)
+			},
+		},
+		{
+			from: "escalated", event: "the same arguments under a minted ref, Write", to: "that operation is continued", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
+			test: func(w *truthWorld) {
+				first := w.call("", truthOrder)
+				again := w.call("", truthOrder)
+				assert.Equal(w.t, "unk never es OUTCOME_UNKNOWN runs=1", w.cell(again))
+				assert.Equal(w.t, first.OperationRef, again.OperationRef)
+			},
+		},
+		{
+			from: "committed", event: "the same arguments under a minted ref, Write", to: "another operation", does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				assert.Equal(w.t, "ok r1 runs=1", w.cell(w.call("", truthOrder)))
 				assert.Equal(w.t, "ok r2 runs=2", w.cell(w.call("", truthOrder)), "two equal payments can both be meant")
@@ -1394,7 +1431,7 @@ func TestTransitionsDuplicates(t *testing.T) {
 func TestTransitionsOfUnsavedSuccess(t *testing.T) {
 	runTransitions(t, []transition{
 		{
-			from: "in_flight", event: "a success cannot be saved for a while", to: "ok, unrecorded, then committed", leased: true, does: []truthStep{stepOK},
+			from: "in_flight", event: "a success cannot be saved for a while", to: "ok, unrecorded, then committed", leased: true, does: []truthStep{truthSucceed},
 			test: func(w *truthWorld) {
 				w.row.does = []truthStep{func(context.Context, int) (truthOut, error) {
 					w.road.set(false, true)
@@ -1409,7 +1446,7 @@ func TestTransitionsOfUnsavedSuccess(t *testing.T) {
 			},
 		},
 		{
-			from: "in_flight", event: "a success cannot be saved at all", to: "in_flight, and verification settles it", leased: true, does: []truthStep{stepOK}, tool: look(findFound, truthLook{}),
+			from: "in_flight", event: "a success cannot be saved at all", to: "in_flight, and verification settles it", leased: true, does: []truthStep{truthSucceed}, tool: truthVerify(truthFound, truthLook{}),
 			test: func(w *truthWorld) {
 				p := w.process(toolexec.Policy{})
 				w.row.does = []truthStep{func(context.Context, int) (truthOut, error) {
@@ -1429,27 +1466,27 @@ func TestTransitionsOfUnsavedSuccess(t *testing.T) {
 func TestTransitionsOfRecovery(t *testing.T) {
 	runTransitions(t, []transition{
 		{
-			from: "unknown, stored as a Write", event: "begin by a tool that is Idempotent now", to: "the stricter applies", leased: true, does: []truthStep{inDoubt, stepOK}, policy: once,
+			from: "unknown, stored as a Write", event: "begin by a tool that is Idempotent now", to: "the stricter applies", leased: true, does: []truthStep{truthInDoubt, truthSucceed}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.asks("unk never vo OUTCOME_UNKNOWN runs=1")
 				w.effect = toolexec.Idempotent
 				time.Sleep(time.Minute)
-				a := w.process(once).call(truthRef, truthOrder)
+				a := w.process(transitionOnce).call(truthRef, truthOrder)
 				assert.Equal(w.t, "unk never vo OUTCOME_UNKNOWN runs=1", w.cell(a))
 			},
 		},
 		{
-			from: "unknown, stored as Idempotent", event: "begin by a tool that is a Write now", to: "the stricter applies", effect: toolexec.Idempotent, leased: true, does: []truthStep{inDoubt, stepOK}, policy: once,
+			from: "unknown, stored as Idempotent", event: "begin by a tool that is a Write now", to: "the stricter applies", effect: toolexec.Idempotent, leased: true, does: []truthStep{truthInDoubt, truthSucceed}, policy: transitionOnce,
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.effect = toolexec.Write
 				time.Sleep(time.Minute)
-				a := w.process(once).call(truthRef, truthOrder)
+				a := w.process(transitionOnce).call(truthRef, truthOrder)
 				assert.Equal(w.t, "unk never vo OUTCOME_UNKNOWN runs=1", w.cell(a))
 			},
 		},
 		{
-			from: "a state of a newer version", event: "begin", to: "left to a person", does: []truthStep{inDoubt, stepOK},
+			from: "a state of a newer version", event: "begin", to: "left to a person", does: []truthStep{truthInDoubt, truthSucceed},
 			test: func(w *truthWorld) {
 				w.call(truthRef, truthOrder)
 				w.put(func(r *toolexec.Record) { r.State = "compensating" })
@@ -1466,7 +1503,7 @@ func TestTransitionsOfRecovery(t *testing.T) {
 // After a read failed with a not_before of the remote side, the tool is not invoked before it.
 func TestTransitionsReadWaitsAsTold(t *testing.T) {
 	transition{
-		from: "a read", event: "the remote side said when", to: "same answer, same instant", effect: toolexec.ReadOnly, does: []truthStep{limited(20 * time.Second), stepOK},
+		from: "a read", event: "the remote side said when", to: "same answer, same instant", effect: toolexec.ReadOnly, does: []truthStep{truthLimited(20 * time.Second), truthSucceed},
 		test: func(w *truthWorld) {
 			w.asks("nc delay wr RATE_LIMITED left=8 in=20s runs=1")
 			time.Sleep(5 * time.Second)
@@ -1480,7 +1517,7 @@ func TestTransitionsReadWaitsAsTold(t *testing.T) {
 // What MarkSent refuses is proof, whatever else its error wraps.
 func TestTransitionsMarkSentRefused(t *testing.T) {
 	transition{
-		from: "in_flight", event: "MarkSent while the store is away", to: "not sent", leased: true, does: []truthStep{stepOK}, policy: once,
+		from: "in_flight", event: "MarkSent while the store is away", to: "not sent", leased: true, does: []truthStep{truthSucceed}, policy: transitionOnce,
 		test: func(w *truthWorld) {
 			var err error
 			w.row.does = []truthStep{func(ctx context.Context, _ int) (truthOut, error) {

@@ -72,41 +72,41 @@ const truthRef = "run_81/step_4"
 
 var errTruth = errors.New("cause")
 
-func stepFail(err error) truthStep {
+func truthFail(err error) truthStep {
 	return func(context.Context, int) (truthOut, error) { return truthOut{}, err }
 }
 
-func stepOK(_ context.Context, n int) (truthOut, error) {
+func truthSucceed(_ context.Context, n int) (truthOut, error) {
 	return truthOut{Receipt: fmt.Sprintf("r%d", n)}, nil
 }
 
-func stepResult(receipt string) truthStep {
+func truthResult(receipt string) truthStep {
 	return func(context.Context, int) (truthOut, error) { return truthOut{Receipt: receipt}, nil }
 }
 
-// stepDeaf takes d, whatever its context says, and then does next.
-func stepDeaf(d time.Duration, next truthStep) truthStep {
+// truthDeaf takes d, whatever its context says, and then does next.
+func truthDeaf(d time.Duration, next truthStep) truthStep {
 	return func(ctx context.Context, n int) (truthOut, error) {
 		time.Sleep(d)
 		return next(ctx, n)
 	}
 }
 
-// stepHang obeys its context.
-func stepHang(ctx context.Context, _ int) (truthOut, error) {
+// truthHang obeys its context.
+func truthHang(ctx context.Context, _ int) (truthOut, error) {
 	<-ctx.Done()
 	return truthOut{}, ctx.Err()
 }
 
-func stepPanic(context.Context, int) (truthOut, error) { panic("a secret") }
+func truthPanic(context.Context, int) (truthOut, error) { panic("a secret") }
 
-func stepGoexit(context.Context, int) (truthOut, error) {
+func truthGoexit(context.Context, int) (truthOut, error) {
 	runtime.Goexit()
 	return truthOut{}, nil
 }
 
-// stepMark marks the operation as committed and then does next.
-func stepMark(next truthStep) truthStep {
+// truthMark marks the operation as committed and then does next.
+func truthMark(next truthStep) truthStep {
 	return func(ctx context.Context, n int) (truthOut, error) {
 		if err := toolexec.MarkCommitted(ctx, truthOut{Receipt: "marked"}); err != nil {
 			return truthOut{}, err
@@ -115,8 +115,8 @@ func stepMark(next truthStep) truthStep {
 	}
 }
 
-// stepSend marks that it is about to send and then does next.
-func stepSend(next truthStep) truthStep {
+// truthSend marks that it is about to send and then does next.
+func truthSend(next truthStep) truthStep {
 	return func(ctx context.Context, n int) (truthOut, error) {
 		if err := toolexec.MarkSent(ctx); err != nil {
 			return truthOut{}, err
@@ -281,12 +281,12 @@ func (w *truthWorld) spec() truthTool {
 		w.row.tool(&spec)
 	}
 	if v := spec.Verify; v != nil {
-		counted, look := *v, v.Lookup
+		counted, truthVerify := *v, v.Lookup
 		counted.Lookup = func(ctx context.Context, ref string, in truthIn) (toolexec.Finding[truthOut], error) {
 			w.mu.Lock()
 			w.lookups++
 			w.mu.Unlock()
-			return look(ctx, ref, in)
+			return truthVerify(ctx, ref, in)
 		}
 		spec.Verify = &counted
 	}
@@ -525,8 +525,8 @@ func TestTruthTable(t *testing.T) {
 	}
 }
 
-// twice asks, waits, and asks the same again.
-func twice(first string, wait time.Duration) func(*truthWorld) truthAnswer {
+// truthTwice asks, waits, and asks the same again.
+func truthTwice(first string, wait time.Duration) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
 		w.must(first, truthRef, truthOrder)
 		time.Sleep(wait)
@@ -535,7 +535,7 @@ func twice(first string, wait time.Duration) func(*truthWorld) truthAnswer {
 }
 
 // cancelled asks with a context that ends after d.
-func cancelled(d time.Duration) func(*truthWorld) truthAnswer {
+func truthCancelled(d time.Duration) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
 		ctx, cancel := context.WithCancel(w.t.Context())
 		defer cancel()
@@ -548,94 +548,96 @@ func cancelled(d time.Duration) func(*truthWorld) truthAnswer {
 	}
 }
 
-// look makes a tool that can be looked up.
-func look(find func() (toolexec.Finding[truthOut], error), facts truthLook) func(*truthTool) {
+// truthVerify makes a tool that can be looked up.
+func truthVerify(find func() (toolexec.Finding[truthOut], error), facts truthLook) func(*truthTool) {
 	facts.Lookup = func(context.Context, string, truthIn) (toolexec.Finding[truthOut], error) { return find() }
 	return func(t *truthTool) { t.Verify = &facts }
 }
 
-func findFound() (toolexec.Finding[truthOut], error) {
+func truthFound() (toolexec.Finding[truthOut], error) {
 	return toolexec.Found(truthOut{Receipt: "found"}), nil
 }
-func findAbsent() (toolexec.Finding[truthOut], error)   { return toolexec.Absent[truthOut](), nil }
-func findConflict() (toolexec.Finding[truthOut], error) { return toolexec.Conflicting[truthOut](), nil }
-func findFails() (toolexec.Finding[truthOut], error) {
+func truthAbsent() (toolexec.Finding[truthOut], error) { return toolexec.Absent[truthOut](), nil }
+func truthConflicting() (toolexec.Finding[truthOut], error) {
+	return toolexec.Conflicting[truthOut](), nil
+}
+func truthCannotTell() (toolexec.Finding[truthOut], error) {
 	return toolexec.Finding[truthOut]{}, errors.New("the look-up failed")
 }
 
-// lookupsAre asserts how often the effect was looked for.
-func lookupsAre(n int) func(*truthWorld) {
+// truthLookupsAre asserts how often the effect was looked for.
+func truthLookupsAre(n int) func(*truthWorld) {
 	return func(w *truthWorld) { assert.Equal(w.t, n, w.lookups, "look-ups") }
 }
 
-func startsAre(want ...time.Duration) func(*truthWorld) {
+func truthStartsAre(want ...time.Duration) func(*truthWorld) {
 	return func(w *truthWorld) { assert.Equal(w.t, want, w.starts, "when the tool was invoked") }
 }
 
-func needsApproval(t *truthTool) {
+func truthNeedsApproval(t *truthTool) {
 	if t.Effect != toolexec.ReadOnly { // which has nothing to approve: its cells are what a tool says itself
 		t.Approval = &toolexec.Approval[truthIn]{}
 	}
 }
 
-// withCode is a refusal by the remote side of a tool without approval.
-func withCode(code toolexec.Code) []truthStep {
-	return []truthStep{stepFail(toolexec.Rejected(code, errTruth))}
+// truthRejects is a refusal by the remote side of a tool without approval.
+func truthRejects(code toolexec.Code) []truthStep {
+	return []truthStep{truthFail(toolexec.Rejected(code, errTruth))}
 }
 
-func limited(d time.Duration) truthStep {
+func truthLimited(d time.Duration) truthStep {
 	f := toolexec.Rejected(toolexec.CodeRateLimited, errTruth)
 	f.RetryAfter = d
-	return stepFail(f)
+	return truthFail(f)
 }
 
-func pending(d time.Duration) truthStep {
-	return stepFail(&toolexec.Failure{Code: toolexec.CodeOperationPending, RetryAfter: d})
+func truthPending(d time.Duration) truthStep {
+	return truthFail(&toolexec.Failure{Code: toolexec.CodeOperationPending, RetryAfter: d})
 }
 
 var (
-	notSent = stepFail(toolexec.NotSent(errTruth))
-	inDoubt = stepFail(toolexec.InDoubt(errTruth))
-	refused = stepFail(toolexec.Rejected(toolexec.CodeConflict, errTruth))
-	invalid = stepFail(toolexec.Invalid("cents", "at most 50"))
+	truthNotSent = truthFail(toolexec.NotSent(errTruth))
+	truthInDoubt = truthFail(toolexec.InDoubt(errTruth))
+	truthRefused = truthFail(toolexec.Rejected(toolexec.CodeConflict, errTruth))
+	truthInvalid = truthFail(toolexec.Invalid("cents", "at most 50"))
 )
 
-// slowPolicy lets a tool run for a minute.
-var slowPolicy = toolexec.Policy{Deadline: time.Minute, TotalDeadline: 90 * time.Second}
+// truthSlow lets a tool run for a minute.
+var truthSlow = toolexec.Policy{Deadline: time.Minute, TotalDeadline: 90 * time.Second}
 
-// elsewhere starts the operation in another process, whose tool takes a while, and then asks.
-func elsewhere(ask func(w *truthWorld) truthAnswer) func(*truthWorld) truthAnswer {
+// truthElsewhere starts the operation in another process, whose tool takes a while, and then asks.
+func truthElsewhere(ask func(w *truthWorld) truthAnswer) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
-		p := w.process(slowPolicy)
+		p := w.process(truthSlow)
 		w.beside.Go(func() { p.call(truthRef, truthOrder) })
 		synctest.Wait()
 		return ask(w)
 	}
 }
 
-// anotherTool asks for another tool under the same ref.
-func anotherTool(w *truthWorld) truthAnswer {
+// truthAnotherTool asks for another tool under the same ref.
+func truthAnotherTool(w *truthWorld) truthAnswer {
 	other := toolexec.Bind(w.x, truthTool{Name: "payout", Effect: w.effect, Run: w.run})
 	return truthTyped(w.t, other.Call(toolexec.WithOperationRef(w.t.Context(), truthRef), truthOrder))
 }
 
-func withOther(first string) func(*truthWorld) truthAnswer {
+func truthWithOther(first string) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
 		w.must(first, truthRef, truthOrder)
 		return w.call(truthRef, truthOther)
 	}
 }
 
-func withAnotherTool(first string) func(*truthWorld) truthAnswer {
+func truthWithAnotherTool(first string) func(*truthWorld) truthAnswer {
 	return func(w *truthWorld) truthAnswer {
 		w.must(first, truthRef, truthOrder)
-		return anotherTool(w)
+		return truthAnotherTool(w)
 	}
 }
 
 var truthTable = []truthRow{
 	{
-		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "by the schema", doors: "Execute ExecuteAll", does: []truthStep{stepOK},
+		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "by the schema", doors: "Execute ExecuteAll", does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			return w.named(w.t.Context(), toolexec.Call{Name: "refund", Arguments: json.RawMessage(`{"order":7,"cents":"x"}`), OperationRef: truthRef})
 		},
@@ -644,35 +646,35 @@ var truthTable = []truthRow{
 		write: "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 	},
 	{
-		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "by Check", does: []truthStep{stepOK},
+		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "by Check", does: []truthStep{truthSucceed},
 		tool:  func(t *truthTool) { t.Check = func(truthIn) error { return toolexec.Invalid("cents", "too many") } },
 		read:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 		idem:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 		write: "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 	},
 	{
-		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "Ref returns nothing", does: []truthStep{stepOK},
+		row: "bad arguments; input that cannot be encoded; Ref returns nothing", when: "Ref returns nothing", does: []truthStep{truthSucceed},
 		tool:  func(t *truthTool) { t.Ref = func(truthIn) string { return "" } },
 		read:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0", // BUG: a ReadOnly tool's Ref is not asked, here and below
 		idem:  "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 		write: "nc fix ci INVALID_ARGUMENTS left=1 runs=0",
 	},
 	{
-		row: "Ref panics", does: []truthStep{stepOK},
+		row: "Ref panics", does: []truthStep{truthSucceed},
 		tool:  func(t *truthTool) { t.Ref = func(truthIn) string { panic("a secret") } },
 		read:  "nc never es TOOL_PANIC runs=0",
 		idem:  "nc never es TOOL_PANIC runs=0",
 		write: "nc never es TOOL_PANIC runs=0",
 	},
 	{
-		row: "Ref panics", when: "exits", does: []truthStep{stepOK},
+		row: "Ref panics", when: "exits", does: []truthStep{truthSucceed},
 		tool:  func(t *truthTool) { t.Ref = func(truthIn) string { runtime.Goexit(); return "" } },
 		read:  "nc never es TOOL_PANIC runs=0",
 		idem:  "nc never es TOOL_PANIC runs=0",
 		write: "nc never es TOOL_PANIC runs=0",
 	},
 	{
-		row: "unknown tool", doors: "Execute ExecuteAll", does: []truthStep{stepOK},
+		row: "unknown tool", doors: "Execute ExecuteAll", does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			a := w.named(w.t.Context(), toolexec.Call{Name: "refnd", OperationRef: truthRef})
 			assert.Equal(w.t, "refund", a.SafeDetails[toolexec.DetailAllowedValues])
@@ -683,7 +685,7 @@ var truthTable = []truthRow{
 		write: "nc never ci UNKNOWN_TOOL runs=0",
 	},
 	{
-		row: "unknown tool", when: "that the caller may not use", doors: "Execute ExecuteAll", does: []truthStep{stepOK},
+		row: "unknown tool", when: "that the caller may not use", doors: "Execute ExecuteAll", does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			a := w.named(w.t.Context(), toolexec.Call{Name: "refund", OperationRef: truthRef, Allowed: []string{"refunds"}})
 			assert.NotContains(w.t, a.SafeDetails, toolexec.DetailAllowedValues, "a name that the caller may not use is not offered")
@@ -694,13 +696,13 @@ var truthTable = []truthRow{
 		write: "nc never ci UNKNOWN_TOOL runs=0",
 	},
 	{
-		row: "approval missing / denied / expired", when: "missing", tool: needsApproval, does: withCode(toolexec.CodeMissingApproval),
+		row: "approval missing / denied / expired", when: "missing", tool: truthNeedsApproval, does: truthRejects(toolexec.CodeMissingApproval),
 		read:  "nc never ra MISSING_APPROVAL runs=1",
 		idem:  "nc never ra MISSING_APPROVAL runs=0",
 		write: "nc never ra MISSING_APPROVAL runs=0",
 	},
 	{
-		row: "approval missing / denied / expired", when: "denied", tool: needsApproval, does: withCode(toolexec.CodeApprovalDenied),
+		row: "approval missing / denied / expired", when: "denied", tool: truthNeedsApproval, does: truthRejects(toolexec.CodeApprovalDenied),
 		ask: func(w *truthWorld) truthAnswer {
 			if w.effect != toolexec.ReadOnly {
 				w.must("nc never ra MISSING_APPROVAL runs=0", truthRef, truthOrder)
@@ -714,7 +716,7 @@ var truthTable = []truthRow{
 		write: "nc never es APPROVAL_DENIED runs=0",
 	},
 	{
-		row: "approval missing / denied / expired", when: "expired", tool: needsApproval, does: withCode(toolexec.CodeApprovalExpired),
+		row: "approval missing / denied / expired", when: "expired", tool: truthNeedsApproval, does: truthRejects(toolexec.CodeApprovalExpired),
 		ask: func(w *truthWorld) truthAnswer {
 			if w.effect != toolexec.ReadOnly {
 				w.must("nc never ra MISSING_APPROVAL runs=0", truthRef, truthOrder)
@@ -729,59 +731,59 @@ var truthTable = []truthRow{
 		write: "nc never ra APPROVAL_EXPIRED runs=0",
 	},
 	{
-		row: "approval missing / denied / expired", when: "no decision in time", tool: needsApproval, does: []truthStep{stepOK},
-		ask:   twice("nc never ra MISSING_APPROVAL runs=0", toolexec.DefaultApprovalTTL),
+		row: "approval missing / denied / expired", when: "no decision in time", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
+		ask:   truthTwice("nc never ra MISSING_APPROVAL runs=0", toolexec.DefaultApprovalTTL),
 		idem:  "nc never ra APPROVAL_EXPIRED runs=0",
 		write: "nc never ra APPROVAL_EXPIRED runs=0",
 	},
 	{
-		row: "not sent, transient (dial, DNS, pool, breaker)", when: "stated", does: []truthStep{notSent},
+		row: "not sent, transient (dial, DNS, pool, breaker)", when: "stated", does: []truthStep{truthNotSent},
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
-		after: startsAre(0, 500*time.Millisecond, 1500*time.Millisecond),
+		after: truthStartsAre(0, 500*time.Millisecond, 1500*time.Millisecond),
 	},
 	{
-		row: "not sent, transient (dial, DNS, pool, breaker)", when: "once", does: []truthStep{notSent, stepOK},
+		row: "not sent, transient (dial, DNS, pool, breaker)", when: "once", does: []truthStep{truthNotSent, truthSucceed},
 		read:  "ok r2 runs=2",
 		idem:  "ok r2 runs=2",
 		write: "ok r2 runs=2",
 	},
 	{
-		row: "not sent, transient (dial, DNS, pool, breaker)", when: "dial", does: []truthStep{stepFail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})},
+		row: "not sent, transient (dial, DNS, pool, breaker)", when: "dial", does: []truthStep{truthFail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})},
 		tool:  func(t *truthTool) { t.OneRequest = true },
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 	},
 	{
-		row: "not sent, transient (dial, DNS, pool, breaker)", when: "dns", does: []truthStep{stepFail(&net.DNSError{Err: "no such host", IsNotFound: true})},
+		row: "not sent, transient (dial, DNS, pool, breaker)", when: "dns", does: []truthStep{truthFail(&net.DNSError{Err: "no such host", IsNotFound: true})},
 		tool:  func(t *truthTool) { t.OneRequest = true },
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 	},
 	{
-		row: "not sent, transient (dial, DNS, pool, breaker)", when: "pool", does: []truthStep{stepFail(sql.ErrConnDone)},
+		row: "not sent, transient (dial, DNS, pool, breaker)", when: "pool", does: []truthStep{truthFail(sql.ErrConnDone)},
 		tool:  func(t *truthTool) { t.OneRequest = true },
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 	},
 	{
-		row: "not sent: caller cancelled or no time left", when: "cancelled before the call", does: []truthStep{stepOK}, ask: cancelled(0),
+		row: "not sent: caller cancelled or no time left", when: "cancelled before the call", does: []truthStep{truthSucceed}, ask: truthCancelled(0),
 		read:  "nc delay wr CANCELLED left=9 runs=0",
 		idem:  "nc delay wr CANCELLED left=9 runs=0",
 		write: "nc delay wr CANCELLED left=9 runs=0",
 	},
 	{
-		row: "not sent: caller cancelled or no time left", when: "cancelled in a pause", does: []truthStep{notSent}, ask: cancelled(100 * time.Millisecond),
+		row: "not sent: caller cancelled or no time left", when: "cancelled in a pause", does: []truthStep{truthNotSent}, ask: truthCancelled(100 * time.Millisecond),
 		read:  "nc delay wr CANCELLED left=8 in=500ms runs=1",
 		idem:  "nc delay wr CANCELLED left=8 in=500ms runs=1",
 		write: "nc delay wr CANCELLED left=8 in=500ms runs=1",
 	},
 	{
-		row: "not sent: caller cancelled or no time left", when: "no time left", does: []truthStep{stepOK},
+		row: "not sent: caller cancelled or no time left", when: "no time left", does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			ctx, cancel := context.WithDeadline(w.t.Context(), time.Now())
 			defer cancel()
@@ -792,25 +794,25 @@ var truthTable = []truthRow{
 		write: "nc delay wr DEADLINE_EXCEEDED left=9 runs=0",
 	},
 	{
-		row: "sent, no answer", when: "stated", does: []truthStep{inDoubt},
+		row: "sent, no answer", when: "stated", does: []truthStep{truthInDoubt},
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "unk delay wr OUTCOME_UNKNOWN left=6 in=2s runs=3",
 		write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "sent, no answer", when: "once", does: []truthStep{inDoubt, stepOK},
+		row: "sent, no answer", when: "once", does: []truthStep{truthInDoubt, truthSucceed},
 		read:  "ok r2 runs=2",
 		idem:  "ok r2 runs=2",
 		write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "sent, no answer", when: "the tool is out of time", does: []truthStep{stepHang},
+		row: "sent, no answer", when: "the tool is out of time", does: []truthStep{truthHang},
 		read:  "nc delay wr DEADLINE_EXCEEDED left=6 in=2s runs=3",
 		idem:  "unk delay wr OUTCOME_UNKNOWN left=6 in=2s runs=3",
 		write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "sent, no answer", when: "the tool ignores its deadline", does: []truthStep{stepDeaf(30*time.Second, inDoubt)},
+		row: "sent, no answer", when: "the tool ignores its deadline", does: []truthStep{truthDeaf(30*time.Second, truthInDoubt)},
 		read:  "nc delay wr DEADLINE_EXCEEDED left=6 in=2s runs=3",
 		idem:  "unk delay wr OUTCOME_UNKNOWN left=6 in=2s runs=3",
 		write: "unk never vo OUTCOME_UNKNOWN runs=1",
@@ -821,105 +823,105 @@ var truthTable = []truthRow{
 		},
 	},
 	{
-		row: "sent, no answer", when: "a dial of a tool that may have sent before", does: []truthStep{stepFail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})},
+		row: "sent, no answer", when: "a dial of a tool that may have sent before", does: []truthStep{truthFail(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})},
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=6 in=2s runs=3",
 		idem:  "unk delay wr OUTCOME_UNKNOWN left=6 in=2s runs=3",
 		write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "sent, no answer", when: "looked up: found", does: []truthStep{inDoubt}, tool: look(findFound, truthLook{}),
-		idem: "ok found lookup runs=3", write: "ok found lookup runs=1", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: found", does: []truthStep{truthInDoubt}, tool: truthVerify(truthFound, truthLook{}),
+		idem: "ok found lookup runs=3", write: "ok found lookup runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "looked up: absent too early", does: []truthStep{inDoubt}, tool: look(findAbsent, truthLook{Authoritative: true}),
-		write: "unk never vo OUTCOME_UNKNOWN in=30s runs=1", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: absent too early", does: []truthStep{truthInDoubt}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
+		write: "unk never vo OUTCOME_UNKNOWN in=30s runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "looked up: absent and settled", does: []truthStep{inDoubt, stepOK}, tool: look(findAbsent, truthLook{Authoritative: true, Settle: -1}),
-		write: "ok r2 runs=2", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: absent and settled", does: []truthStep{truthInDoubt, truthSucceed}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true, Settle: -1}),
+		write: "ok r2 runs=2", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "looked up: absent, but it cannot be believed", does: []truthStep{inDoubt}, tool: look(findAbsent, truthLook{Settle: -1}),
-		write: "unk never vo OUTCOME_UNKNOWN in=500ms runs=1", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: absent, but it cannot be believed", does: []truthStep{truthInDoubt}, tool: truthVerify(truthAbsent, truthLook{Settle: -1}),
+		write: "unk never vo OUTCOME_UNKNOWN in=500ms runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "looked up: cannot tell", does: []truthStep{inDoubt}, tool: look(findFails, truthLook{}),
-		write: "unk never vo OUTCOME_UNKNOWN in=500ms runs=1", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: cannot tell", does: []truthStep{truthInDoubt}, tool: truthVerify(truthCannotTell, truthLook{}),
+		write: "unk never vo OUTCOME_UNKNOWN in=500ms runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "looked up: look-ups spent", does: []truthStep{inDoubt}, tool: look(findFails, truthLook{MaxChecks: 1}),
-		write: "unk never es VERIFICATION_UNAVAILABLE runs=1", after: lookupsAre(1),
+		row: "sent, no answer", when: "looked up: look-ups spent", does: []truthStep{truthInDoubt}, tool: truthVerify(truthCannotTell, truthLook{MaxChecks: 1}),
+		write: "unk never es VERIFICATION_UNAVAILABLE runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "sent, no answer", when: "declared unverifiable", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
+		row: "sent, no answer", when: "declared unverifiable", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
 		write: "unk never es OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "caller cancelled after sending", does: []truthStep{stepHang}, ask: cancelled(time.Second),
+		row: "caller cancelled after sending", does: []truthStep{truthHang}, ask: truthCancelled(time.Second),
 		read:  "nc delay wr CANCELLED left=8 runs=1",
 		idem:  "unk delay wr CANCELLED left=8 runs=1",
 		write: "unk never vo CANCELLED runs=1",
 	},
 	{
-		row: "caller cancelled after sending", when: "the tool ignores it", does: []truthStep{stepDeaf(30*time.Second, inDoubt)}, ask: cancelled(time.Second),
+		row: "caller cancelled after sending", when: "the tool ignores it", does: []truthStep{truthDeaf(30*time.Second, truthInDoubt)}, ask: truthCancelled(time.Second),
 		read:  "nc delay wr CANCELLED left=8 runs=1",
 		idem:  "unk delay wr CANCELLED left=8 runs=1",
 		write: "unk never vo CANCELLED runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "for its input", does: []truthStep{invalid},
+		row: "rejected, nothing unresolved", when: "for its input", does: []truthStep{truthInvalid},
 		read:  "nc fix ci INVALID_ARGUMENTS left=8 runs=1", // a read has no corrections to count
 		idem:  "nc fix ci INVALID_ARGUMENTS left=1 runs=1",
 		write: "nc fix ci INVALID_ARGUMENTS left=1 runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "not found", does: withCode(toolexec.CodeNotFound),
+		row: "rejected, nothing unresolved", when: "not found", does: truthRejects(toolexec.CodeNotFound),
 		read:  "nc fix ci NOT_FOUND left=8 runs=1",
 		idem:  "nc fix ci NOT_FOUND left=8 runs=1",
 		write: "nc fix ci NOT_FOUND left=8 runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "permission", does: withCode(toolexec.CodePermissionDenied),
+		row: "rejected, nothing unresolved", when: "permission", does: truthRejects(toolexec.CodePermissionDenied),
 		read:  "nc never ra PERMISSION_DENIED runs=1",
 		idem:  "nc never ra PERMISSION_DENIED runs=1",
 		write: "nc never ra PERMISSION_DENIED runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "credentials", does: withCode(toolexec.CodeAuthenticationRequired),
+		row: "rejected, nothing unresolved", when: "credentials", does: truthRejects(toolexec.CodeAuthenticationRequired),
 		read:  "nc never es AUTHENTICATION_REQUIRED runs=1",
 		idem:  "nc never es AUTHENTICATION_REQUIRED runs=1",
 		write: "nc never es AUTHENTICATION_REQUIRED runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "conflict", does: []truthStep{refused},
+		row: "rejected, nothing unresolved", when: "conflict", does: []truthStep{truthRefused},
 		read:  "nc never es CONFLICT runs=1",
 		idem:  "nc never es CONFLICT runs=1",
 		write: "nc never es CONFLICT runs=1",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "transient", does: []truthStep{limited(0)},
+		row: "rejected, nothing unresolved", when: "transient", does: []truthStep{truthLimited(0)},
 		read:  "nc delay wr RATE_LIMITED left=6 in=2s runs=3",
 		idem:  "nc delay wr RATE_LIMITED left=6 in=2s runs=3",
 		write: "nc delay wr RATE_LIMITED left=6 in=2s runs=3",
 	},
 	{
-		row: "rejected, nothing unresolved", when: "a code of the tool's own", does: withCode("ORDER_LOCKED"),
+		row: "rejected, nothing unresolved", when: "a code of the tool's own", does: truthRejects("ORDER_LOCKED"),
 		read:  "nc never es ORDER_LOCKED runs=1",
 		idem:  "nc never es ORDER_LOCKED runs=1",
 		write: "nc never es ORDER_LOCKED runs=1",
 	},
 	{
-		row: "rejected, an earlier attempt unresolved", when: "permanent", does: []truthStep{inDoubt, refused},
+		row: "rejected, an earlier attempt unresolved", when: "permanent", does: []truthStep{truthInDoubt, truthRefused},
 		read: "nc never es CONFLICT runs=2",
 		idem: "unk never vo CONFLICT runs=2",
 	},
 	{
-		row: "rejected, an earlier attempt unresolved", when: "for its input", does: []truthStep{inDoubt, invalid},
+		row: "rejected, an earlier attempt unresolved", when: "for its input", does: []truthStep{truthInDoubt, truthInvalid},
 		read: "nc fix ci INVALID_ARGUMENTS left=7 runs=2",
 		idem: "unk never vo INVALID_ARGUMENTS runs=2",
 	},
 	{
-		row: "rejected, an earlier attempt unresolved", when: "transient", does: []truthStep{inDoubt, limited(20 * time.Second)},
+		row: "rejected, an earlier attempt unresolved", when: "transient", does: []truthStep{truthInDoubt, truthLimited(20 * time.Second)},
 		read: "nc delay wr RATE_LIMITED left=7 in=20s runs=2",
 		idem: "unk delay wr RATE_LIMITED left=7 in=20s runs=2",
 	},
@@ -927,25 +929,25 @@ var truthTable = []truthRow{
 		// A Write with an unresolved attempt is not sent again, so it takes a person who forced the
 		// matter while an attempt was alive, and that attempt's heartbeat.
 		row: "rejected, an earlier attempt unresolved", when: "an attempt that a person gave up lives on", leased: true,
-		does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepDeaf(20*time.Second, refused)},
+		does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthDeaf(20*time.Second, truthRefused)},
 		ask: func(w *truthWorld) truthAnswer {
 			w.must("unk never vo OUTCOME_UNKNOWN runs=1", truthRef, truthOrder)
 			by := truthBoss
 			by.Force = true
 			_, err := w.supervisor().Resolve(w.t.Context(), w.key(), toolexec.NotCommitted, by)
 			require.NoError(w.t, err)
-			return w.process(slowPolicy).call(truthRef, truthOrder)
+			return w.process(truthSlow).call(truthRef, truthOrder)
 		},
 		write: "unk never vo CONFLICT runs=2",
 	},
 	{
-		row: "success", does: []truthStep{stepOK},
+		row: "success", does: []truthStep{truthSucceed},
 		read:  "ok r1 runs=1",
 		idem:  "ok r1 runs=1",
 		write: "ok r1 runs=1",
 	},
 	{
-		row: "success", when: "with a minted ref", does: []truthStep{stepOK}, ask: func(w *truthWorld) truthAnswer {
+		row: "success", when: "with a minted ref", does: []truthStep{truthSucceed}, ask: func(w *truthWorld) truthAnswer {
 			a := w.call("", truthOrder)
 			if w.effect == toolexec.ReadOnly {
 				assert.Empty(w.t, a.OperationRef, "a read's ref is minted only when a failure needs one")
@@ -958,63 +960,63 @@ var truthTable = []truthRow{
 		write: "ok r1 runs=1",
 	},
 	{
-		row: "marked committed, then failure", when: "error", does: []truthStep{stepMark(refused)},
+		row: "marked committed, then failure", when: "error", does: []truthStep{truthMark(truthRefused)},
 		idem: "ok marked runs=1", write: "ok marked runs=1",
 	},
 	{
-		row: "marked committed, then failure", when: "transient error", does: []truthStep{stepMark(inDoubt)},
+		row: "marked committed, then failure", when: "transient error", does: []truthStep{truthMark(truthInDoubt)},
 		idem: "ok marked runs=1", write: "ok marked runs=1",
 	},
 	{
-		row: "marked committed, then failure", when: "panic", does: []truthStep{stepMark(stepPanic)},
+		row: "marked committed, then failure", when: "panic", does: []truthStep{truthMark(truthPanic)},
 		idem: "ok marked runs=1", write: "ok marked runs=1",
 	},
 	{
-		row: "marked committed, then failure", when: "goexit", does: []truthStep{stepMark(stepGoexit)},
+		row: "marked committed, then failure", when: "goexit", does: []truthStep{truthMark(truthGoexit)},
 		idem: "ok marked runs=1", write: "ok marked runs=1",
 	},
 	{
-		row: "marked committed, then failure", when: "deadline", does: []truthStep{stepMark(stepDeaf(30*time.Second, stepOK))},
+		row: "marked committed, then failure", when: "deadline", does: []truthStep{truthMark(truthDeaf(30*time.Second, truthSucceed))},
 		idem: "ok marked runs=1", write: "ok marked runs=1",
 	},
 	{
-		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "breaks the contract", does: []truthStep{stepOK},
+		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "breaks the contract", does: []truthStep{truthSucceed},
 		tool: func(t *truthTool) { t.OutputSchema = json.RawMessage(`{"type":"object","required":["total"]}`) },
 		read: "nc never es RESULT_MALFORMED runs=1", idem: "ok no result noted runs=1", write: "ok no result noted runs=1",
 	},
 	{
-		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "not encodable, by name", does: []truthStep{stepResult("unencodable")},
+		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "not encodable, by name", does: []truthStep{truthResult("unencodable")},
 		doors: "Execute ExecuteAll",
 		read:  "nc never es RESULT_MALFORMED runs=1", idem: "ok no result noted runs=1", write: "ok no result noted runs=1",
 	},
 	{
-		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "not encodable, typed", does: []truthStep{stepResult("unencodable")},
+		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "not encodable, typed", does: []truthStep{truthResult("unencodable")},
 		doors: "Call",
 		read:  "ok unencodable noted runs=1", idem: "ok unencodable noted runs=1", write: "ok unencodable noted runs=1",
 	},
 	{
-		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "too large to keep", does: []truthStep{stepOK},
+		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "too large to keep", does: []truthStep{truthSucceed},
 		tool: func(t *truthTool) { t.MaxResult = 5 },
 		read: "ok r1 runs=1", idem: "ok r1 noted runs=1", write: "ok r1 noted runs=1",
 	},
 	{
-		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "too large to keep, again", does: []truthStep{stepOK},
-		tool: func(t *truthTool) { t.MaxResult = -1 }, ask: twice("ok r1 noted runs=1", 0),
+		row: "success; result breaks the output contract, is not encodable or too large to keep", when: "too large to keep, again", does: []truthStep{truthSucceed},
+		tool: func(t *truthTool) { t.MaxResult = -1 }, ask: truthTwice("ok r1 noted runs=1", 0),
 		idem: "ok no result replayed noted runs=1", write: "ok no result replayed noted runs=1",
 	},
 	{
-		row: "accepted, not finished (202)", does: []truthStep{pending(20 * time.Second)},
+		row: "accepted, not finished (202)", does: []truthStep{truthPending(20 * time.Second)},
 		read:  "nc delay wr OPERATION_PENDING left=8 in=20s runs=1",
 		idem:  "unk never vo OPERATION_PENDING in=20s runs=1", // BUG: delay wr
 		write: "unk never vo OPERATION_PENDING in=20s runs=1",
 	},
 	{
-		row: "accepted, not finished (202)", when: "without a time", does: []truthStep{pending(0)},
+		row: "accepted, not finished (202)", when: "without a time", does: []truthStep{truthPending(0)},
 		idem:  "unk never vo OPERATION_PENDING runs=1", // BUG: it is sent three times, delay wr
 		write: "unk never vo OPERATION_PENDING runs=1",
 	},
 	{
-		row: "empty result (nil, nothing, length 0, sql.ErrNoRows)", when: "sql.ErrNoRows", does: []truthStep{stepFail(sql.ErrNoRows)},
+		row: "empty result (nil, nothing, length 0, sql.ErrNoRows)", when: "sql.ErrNoRows", does: []truthStep{truthFail(sql.ErrNoRows)},
 		tool: func(t *truthTool) { t.OneRequest = true },
 		read: "nc fix ci EMPTY_RESULT left=8 runs=1",
 		// An error of a tool that changes something is no result: its statement changed no row.
@@ -1022,26 +1024,26 @@ var truthTable = []truthRow{
 		write: "nc fix ci EMPTY_RESULT left=8 runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "panic", does: []truthStep{stepPanic},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "panic", does: []truthStep{truthPanic},
 		read:  "nc never es TOOL_PANIC runs=1",
 		idem:  "unk never vo TOOL_PANIC runs=1",
 		write: "unk never vo TOOL_PANIC runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit", does: []truthStep{stepGoexit},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit", does: []truthStep{truthGoexit},
 		read:  "nc never es TOOL_PANIC runs=1",
 		idem:  "unk never vo TOOL_PANIC runs=1",
 		write: "unk never vo TOOL_PANIC runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit on the caller's goroutine", does: []truthStep{stepGoexit},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit on the caller's goroutine", does: []truthStep{truthGoexit},
 		doors: "ExecuteAll", tool: func(t *truthTool) { t.Cooperative = true },
 		read:  "nc never es TOOL_PANIC runs=1",
 		idem:  "unk never vo TOOL_PANIC runs=1",
 		write: "unk never vo TOOL_PANIC runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit on the caller's goroutine, with a minted ref", does: []truthStep{stepGoexit},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "goexit on the caller's goroutine, with a minted ref", does: []truthStep{truthGoexit},
 		doors: "ExecuteAll", tool: func(t *truthTool) { t.Cooperative = true },
 		ask: func(w *truthWorld) truthAnswer { return w.call("", truthOrder) },
 		// BUG: the answer carries a ref that no record has, so that calling again with it runs the tool again.
@@ -1049,21 +1051,21 @@ var truthTable = []truthRow{
 		write: "unk never vo TOOL_PANIC runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "before marking", does: []truthStep{stepPanic},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "before marking", does: []truthStep{truthPanic},
 		tool: func(t *truthTool) { t.MarksSent = true },
 		idem: "nc never es TOOL_PANIC runs=1", write: "nc never es TOOL_PANIC runs=1",
 	},
 	{
-		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "after marking", does: []truthStep{stepSend(stepPanic)},
+		row: "panic / Goexit (a tool that marks its sends, before marking: nc)", when: "after marking", does: []truthStep{truthSend(truthPanic)},
 		tool: func(t *truthTool) { t.MarksSent = true },
 		idem: "unk never vo TOOL_PANIC runs=1", write: "unk never vo TOOL_PANIC runs=1",
 	},
 	{
-		row: "record committed, same fingerprint", does: []truthStep{stepOK}, ask: twice("ok r1 runs=1", time.Minute),
+		row: "record committed, same fingerprint", does: []truthStep{truthSucceed}, ask: truthTwice("ok r1 runs=1", time.Minute),
 		idem: "ok r1 replayed runs=1", write: "ok r1 replayed runs=1",
 	},
 	{
-		row: "record committed, same fingerprint", when: "by another process", leased: true, does: []truthStep{stepOK},
+		row: "record committed, same fingerprint", when: "by another process", leased: true, does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			w.process(w.row.policy).must("ok r1 runs=1", truthRef, truthOrder)
 			return w.call(truthRef, truthOrder)
@@ -1071,7 +1073,7 @@ var truthTable = []truthRow{
 		idem: "ok r1 replayed runs=1", write: "ok r1 replayed runs=1",
 	},
 	{
-		row: "record committed, result no longer kept", keep: time.Minute, does: []truthStep{stepOK},
+		row: "record committed, result no longer kept", keep: time.Minute, does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			w.must("ok r1 runs=1", truthRef, truthOrder)
 			time.Sleep(time.Minute)
@@ -1082,17 +1084,17 @@ var truthTable = []truthRow{
 		idem: "ok no result replayed noted runs=1", write: "ok no result replayed noted runs=1",
 	},
 	{
-		row: "record rejected: unchanged / corrected / corrections spent", when: "unchanged", does: []truthStep{invalid, stepOK},
-		ask:  twice("nc fix ci INVALID_ARGUMENTS left=1 runs=1", time.Minute),
+		row: "record rejected: unchanged / corrected / corrections spent", when: "unchanged", does: []truthStep{truthInvalid, truthSucceed},
+		ask:  truthTwice("nc fix ci INVALID_ARGUMENTS left=1 runs=1", time.Minute),
 		idem: "nc fix ci UNCHANGED_RETRY left=1 runs=1", write: "nc fix ci UNCHANGED_RETRY left=1 runs=1",
 	},
 	{
-		row: "record rejected: unchanged / corrected / corrections spent", when: "corrected", does: []truthStep{invalid, stepOK},
-		ask:  withOther("nc fix ci INVALID_ARGUMENTS left=1 runs=1"),
+		row: "record rejected: unchanged / corrected / corrections spent", when: "corrected", does: []truthStep{truthInvalid, truthSucceed},
+		ask:  truthWithOther("nc fix ci INVALID_ARGUMENTS left=1 runs=1"),
 		idem: "ok r2 runs=2", write: "ok r2 runs=2",
 	},
 	{
-		row: "record rejected: unchanged / corrected / corrections spent", when: "corrections spent", does: []truthStep{invalid},
+		row: "record rejected: unchanged / corrected / corrections spent", when: "corrections spent", does: []truthStep{truthInvalid},
 		ask: func(w *truthWorld) truthAnswer {
 			w.must("nc fix ci INVALID_ARGUMENTS left=1 runs=1", truthRef, truthOrder)
 			w.call(truthRef, truthOther)
@@ -1101,13 +1103,13 @@ var truthTable = []truthRow{
 		idem: "nc never es INVALID_ARGUMENTS runs=2", write: "nc never es INVALID_ARGUMENTS runs=2",
 	},
 	{
-		row: "record in flight elsewhere, our time is up", when: "in another process", leased: true, does: []truthStep{stepDeaf(30*time.Second, stepOK)},
-		ask:  elsewhere(func(w *truthWorld) truthAnswer { return w.call(truthRef, truthOrder) }),
+		row: "record in flight elsewhere, our time is up", when: "in another process", leased: true, does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
+		ask:  truthElsewhere(func(w *truthWorld) truthAnswer { return w.call(truthRef, truthOrder) }),
 		idem: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1", write: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1",
 		after: func(w *truthWorld) { assert.Equal(w.t, 10*time.Second, time.Since(w.began)) },
 	},
 	{
-		row: "record in flight elsewhere, our time is up", when: "in this process", policy: slowPolicy, does: []truthStep{stepDeaf(30*time.Second, stepOK)},
+		row: "record in flight elsewhere, our time is up", when: "in this process", policy: truthSlow, does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
 		ask: func(w *truthWorld) truthAnswer {
 			w.beside.Go(func() { w.call(truthRef, truthOrder) })
 			synctest.Wait()
@@ -1119,31 +1121,31 @@ var truthTable = []truthRow{
 		idem: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1", write: "unk delay wr OPERATION_IN_PROGRESS left=8 runs=1",
 	},
 	{
-		row: "record in flight, lease over", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
+		row: "record in flight, lease over", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
 		ask:  func(w *truthWorld) truthAnswer { w.crash(); return w.call(truthRef, truthOrder) },
 		idem: "ok r2 runs=2", write: "unk never vo OUTCOME_UNKNOWN runs=1",
 		policy: toolexec.Policy{MaxRetries: -1},
 	},
 	{
-		row: "record in flight, lease over", when: "looked up", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
-		ask: func(w *truthWorld) truthAnswer { w.crash(); return w.call(truthRef, truthOrder) }, tool: look(findFound, truthLook{}),
+		row: "record in flight, lease over", when: "looked up", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
+		ask: func(w *truthWorld) truthAnswer { w.crash(); return w.call(truthRef, truthOrder) }, tool: truthVerify(truthFound, truthLook{}),
 		idem: "ok r2 runs=2", write: "ok found replayed lookup runs=1",
 		policy: toolexec.Policy{MaxRetries: -1},
 	},
 	{
-		row: "record in flight, lease over", when: "looked up: absent and settled", leased: true, does: []truthStep{stepDeaf(40*time.Second, inDoubt), stepOK},
+		row: "record in flight, lease over", when: "looked up: absent and settled", leased: true, does: []truthStep{truthDeaf(40*time.Second, truthInDoubt), truthSucceed},
 		ask:   func(w *truthWorld) truthAnswer { w.crash(); return w.call(truthRef, truthOrder) },
-		tool:  look(findAbsent, truthLook{Authoritative: true}),
+		tool:  truthVerify(truthAbsent, truthLook{Authoritative: true}),
 		write: "ok r2 runs=2", policy: toolexec.Policy{MaxRetries: -1},
 	},
 	{
-		row: "record unknown", when: "at once", does: []truthStep{inDoubt}, policy: toolexec.Policy{MaxRetries: -1},
+		row: "record unknown", when: "at once", does: []truthStep{truthInDoubt}, policy: toolexec.Policy{MaxRetries: -1},
 		ask: func(w *truthWorld) truthAnswer { w.call(truthRef, truthOrder); return w.call(truthRef, truthOrder) },
 		// A ref that is to be sent again is not sent before its not_before.
 		idem: "unk delay wr OUTCOME_UNKNOWN left=8 in=500ms runs=1", write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "record unknown", when: "later", does: []truthStep{inDoubt, stepOK}, policy: toolexec.Policy{MaxRetries: -1},
+		row: "record unknown", when: "later", does: []truthStep{truthInDoubt, truthSucceed}, policy: toolexec.Policy{MaxRetries: -1},
 		ask: func(w *truthWorld) truthAnswer {
 			w.call(truthRef, truthOrder)
 			time.Sleep(time.Minute)
@@ -1152,89 +1154,98 @@ var truthTable = []truthRow{
 		idem: "ok r2 runs=2", write: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "record unknown", when: "the remote side has forgotten the ref", does: []truthStep{inDoubt, stepOK}, policy: toolexec.Policy{MaxRetries: -1},
+		row: "record unknown", when: "the remote side has forgotten the ref", does: []truthStep{truthInDoubt, truthSucceed}, policy: toolexec.Policy{MaxRetries: -1},
 		tool: func(t *truthTool) { t.DedupeWindow = time.Minute },
-		ask:  twice("unk delay wr OUTCOME_UNKNOWN left=8 in=500ms runs=1", time.Minute),
+		ask:  truthTwice("unk delay wr OUTCOME_UNKNOWN left=8 in=500ms runs=1", time.Minute),
 		idem: "unk never vo OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "record unknown", when: "due: found", does: []truthStep{inDoubt}, tool: lookThen(findAbsent, findFound),
-		ask:   twice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 30*time.Second),
-		write: "ok found replayed lookup runs=1", after: lookupsAre(2),
+		row: "record unknown", when: "the remote side has forgotten the ref, due: found", does: []truthStep{truthInDoubt, truthSucceed}, policy: toolexec.Policy{MaxRetries: -1},
+		tool: func(t *truthTool) {
+			t.DedupeWindow = time.Minute
+			truthVerifyThen(truthAbsent, truthFound)(t)
+		},
+		ask:  truthTwice("unk delay wr OUTCOME_UNKNOWN left=8 in=500ms runs=1", time.Minute),
+		idem: "ok found replayed lookup runs=1", after: truthLookupsAre(2),
 	},
 	{
-		row: "record unknown", when: "due: absent and settled", does: []truthStep{inDoubt, stepOK}, tool: look(findAbsent, truthLook{Authoritative: true}),
-		ask:   twice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 30*time.Second),
-		write: "ok r2 runs=2", after: lookupsAre(2),
+		row: "record unknown", when: "due: found", does: []truthStep{truthInDoubt}, tool: truthVerifyThen(truthAbsent, truthFound),
+		ask:   truthTwice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 30*time.Second),
+		write: "ok found replayed lookup runs=1", after: truthLookupsAre(2),
 	},
 	{
-		row: "record unknown", when: "not due", does: []truthStep{inDoubt, stepOK}, tool: look(findAbsent, truthLook{Authoritative: true}),
-		ask:   twice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 10*time.Second),
-		write: "unk never vo OUTCOME_UNKNOWN in=20s runs=1", after: lookupsAre(1),
+		row: "record unknown", when: "due: absent and settled", does: []truthStep{truthInDoubt, truthSucceed}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
+		ask:   truthTwice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 30*time.Second),
+		write: "ok r2 runs=2", after: truthLookupsAre(2),
 	},
 	{
-		row: "record unknown", when: "due: cannot tell", does: []truthStep{inDoubt, stepOK}, tool: look(findFails, truthLook{}),
-		ask:   twice("unk never vo OUTCOME_UNKNOWN in=500ms runs=1", 500*time.Millisecond),
-		write: "unk never vo OUTCOME_UNKNOWN in=1s runs=1", after: lookupsAre(2),
+		row: "record unknown", when: "not due", does: []truthStep{truthInDoubt, truthSucceed}, tool: truthVerify(truthAbsent, truthLook{Authoritative: true}),
+		ask:   truthTwice("unk never vo OUTCOME_UNKNOWN in=30s runs=1", 10*time.Second),
+		write: "unk never vo OUTCOME_UNKNOWN in=20s runs=1", after: truthLookupsAre(1),
 	},
 	{
-		row: "record awaiting approval", tool: needsApproval, does: []truthStep{stepOK},
-		ask:  twice("nc never ra MISSING_APPROVAL runs=0", time.Minute),
+		row: "record unknown", when: "due: cannot tell", does: []truthStep{truthInDoubt, truthSucceed}, tool: truthVerify(truthCannotTell, truthLook{}),
+		ask:   truthTwice("unk never vo OUTCOME_UNKNOWN in=500ms runs=1", 500*time.Millisecond),
+		write: "unk never vo OUTCOME_UNKNOWN in=1s runs=1", after: truthLookupsAre(2),
+	},
+	{
+		row: "record awaiting approval", tool: truthNeedsApproval, does: []truthStep{truthSucceed},
+		ask:  truthTwice("nc never ra MISSING_APPROVAL runs=0", time.Minute),
 		idem: "nc never ra MISSING_APPROVAL runs=0", write: "nc never ra MISSING_APPROVAL runs=0",
 	},
 	{
-		row: "record escalated", when: "unverifiable", does: []truthStep{inDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
-		ask:   twice("unk never es OUTCOME_UNKNOWN runs=1", time.Minute),
+		row: "record escalated", when: "unverifiable", does: []truthStep{truthInDoubt}, tool: func(t *truthTool) { t.Unverifiable = true },
+		ask:   truthTwice("unk never es OUTCOME_UNKNOWN runs=1", time.Minute),
 		write: "unk never es OUTCOME_UNKNOWN runs=1",
 	},
 	{
-		row: "record escalated", when: "conflict", does: []truthStep{inDoubt}, tool: look(findConflict, truthLook{}),
-		ask:   twice("unk never es VERIFICATION_CONFLICT runs=1", time.Minute),
+		row: "record escalated", when: "conflict", does: []truthStep{truthInDoubt}, tool: truthVerify(truthConflicting, truthLook{}),
+		ask:   truthTwice("unk never es VERIFICATION_CONFLICT runs=1", time.Minute),
 		write: "unk never es VERIFICATION_CONFLICT runs=1",
 	},
 	{
-		row: "record escalated", when: "budget spent", does: []truthStep{notSent}, policy: toolexec.Policy{MaxAttempts: 3},
-		ask:  twice("nc never es DEPENDENCY_UNAVAILABLE runs=3", time.Minute),
+		row: "record escalated", when: "budget spent", does: []truthStep{truthNotSent}, policy: toolexec.Policy{MaxAttempts: 3},
+		ask:  truthTwice("nc never es DEPENDENCY_UNAVAILABLE runs=3", time.Minute),
 		idem: "nc never es DEPENDENCY_UNAVAILABLE runs=3", write: "nc never es DEPENDENCY_UNAVAILABLE runs=3",
 	},
 	{
-		row: "record released, before not_before", does: []truthStep{limited(20 * time.Second), stepOK},
-		ask:  twice("nc delay wr RATE_LIMITED left=8 in=20s runs=1", 5*time.Second),
+		row: "record released, before not_before", does: []truthStep{truthLimited(20 * time.Second), truthSucceed},
+		ask:  truthTwice("nc delay wr RATE_LIMITED left=8 in=20s runs=1", 5*time.Second),
 		idem: "nc delay wr RATE_LIMITED left=8 in=15s runs=1", write: "nc delay wr RATE_LIMITED left=8 in=15s runs=1",
 	},
 	{
-		row: "record released, before not_before", when: "and then", does: []truthStep{limited(20 * time.Second), stepOK},
-		ask:  twice("nc delay wr RATE_LIMITED left=8 in=20s runs=1", 20*time.Second),
+		row: "record released, before not_before", when: "and then", does: []truthStep{truthLimited(20 * time.Second), truthSucceed},
+		ask:  truthTwice("nc delay wr RATE_LIMITED left=8 in=20s runs=1", 20*time.Second),
 		idem: "ok r2 runs=2", write: "ok r2 runs=2",
 	},
 	{
-		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "committed", does: []truthStep{stepOK},
-		ask:  withOther("ok r1 runs=1"),
+		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "committed", does: []truthStep{truthSucceed},
+		ask:  truthWithOther("ok r1 runs=1"),
 		idem: "nc never es OPERATION_REF_REUSED existing=committed runs=1", write: "nc never es OPERATION_REF_REUSED existing=committed runs=1",
 	},
 	{
-		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "committed by another tool", does: []truthStep{stepOK}, doors: "Call",
-		ask:  withAnotherTool("ok r1 runs=1"),
+		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "committed by another tool", does: []truthStep{truthSucceed}, doors: "Call",
+		ask:  truthWithAnotherTool("ok r1 runs=1"),
 		idem: "nc never es OPERATION_REF_REUSED existing=committed runs=1", write: "nc never es OPERATION_REF_REUSED existing=committed runs=1",
 	},
 	{
-		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "awaiting approval", does: []truthStep{stepOK}, tool: needsApproval,
-		ask:  withOther("nc never ra MISSING_APPROVAL runs=0"),
+		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "awaiting approval", does: []truthStep{truthSucceed}, tool: truthNeedsApproval,
+		ask:  truthWithOther("nc never ra MISSING_APPROVAL runs=0"),
 		idem: "nc never es OPERATION_REF_REUSED existing=not_committed runs=0", write: "nc never es OPERATION_REF_REUSED existing=not_committed runs=0",
 	},
 	{
-		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "escalated", does: []truthStep{inDoubt},
+		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "escalated", does: []truthStep{truthInDoubt},
 		tool:  func(t *truthTool) { t.Unverifiable = true },
-		ask:   withOther("unk never es OUTCOME_UNKNOWN runs=1"),
+		ask:   truthWithOther("unk never es OUTCOME_UNKNOWN runs=1"),
 		write: "nc never es OPERATION_REF_REUSED existing=unknown runs=1",
 	},
 	{
-		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "a released record accepts new arguments", does: []truthStep{refused, stepOK},
-		ask:  withOther("nc never es CONFLICT runs=1"),
+		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "a released record accepts new arguments", does: []truthStep{truthRefused, truthSucceed},
+		ask:  truthWithOther("nc never es CONFLICT runs=1"),
 		idem: "ok r2 runs=2", write: "ok r2 runs=2",
 	},
 	{
-		row: "the same; record in flight or unknown", when: "unknown", does: []truthStep{inDoubt}, policy: toolexec.Policy{MaxRetries: -1},
+		row: "the same; record in flight or unknown", when: "unknown", does: []truthStep{truthInDoubt}, policy: toolexec.Policy{MaxRetries: -1},
 		ask: func(w *truthWorld) truthAnswer {
 			w.call(truthRef, truthOrder)
 			a := w.call(truthRef, truthOther)
@@ -1244,32 +1255,32 @@ var truthTable = []truthRow{
 		idem: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1", write: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1",
 	},
 	{
-		row: "the same; record in flight or unknown", when: "unknown, another tool", does: []truthStep{inDoubt}, policy: toolexec.Policy{MaxRetries: -1}, doors: "Call",
-		ask:  func(w *truthWorld) truthAnswer { w.call(truthRef, truthOrder); return anotherTool(w) },
+		row: "the same; record in flight or unknown", when: "unknown, another tool", does: []truthStep{truthInDoubt}, policy: toolexec.Policy{MaxRetries: -1}, doors: "Call",
+		ask:  func(w *truthWorld) truthAnswer { w.call(truthRef, truthOrder); return truthAnotherTool(w) },
 		idem: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1", write: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1",
 	},
 	{
-		row: "the same; record in flight or unknown", when: "in flight in another process", leased: true, does: []truthStep{stepDeaf(30*time.Second, stepOK)},
-		ask:  elsewhere(func(w *truthWorld) truthAnswer { return w.call(truthRef, truthOther) }),
+		row: "the same; record in flight or unknown", when: "in flight in another process", leased: true, does: []truthStep{truthDeaf(30*time.Second, truthSucceed)},
+		ask:  truthElsewhere(func(w *truthWorld) truthAnswer { return w.call(truthRef, truthOther) }),
 		idem: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1", write: "nc never vo OPERATION_REF_REUSED existing=unknown runs=1",
 	},
 	{
-		row: "store unavailable at begin", when: "the ref was minted in this call", leased: true, does: []truthStep{stepOK},
+		row: "store unavailable at begin", when: "the ref was minted in this call", leased: true, does: []truthStep{truthSucceed},
 		ask:  func(w *truthWorld) truthAnswer { w.road.set(true, true); return w.call("", truthOrder) },
 		idem: "nc delay wr GUARD_UNAVAILABLE left=9 runs=0", write: "nc delay wr GUARD_UNAVAILABLE left=9 runs=0",
 	},
 	{
-		row: "store unavailable at begin", when: "minted, and only the begin fails", leased: true, does: []truthStep{stepOK},
+		row: "store unavailable at begin", when: "minted, and only the begin fails", leased: true, does: []truthStep{truthSucceed},
 		ask:  func(w *truthWorld) truthAnswer { w.road.set(false, true); return w.call("", truthOrder) },
 		idem: "nc delay wr GUARD_UNAVAILABLE left=9 runs=0", write: "nc delay wr GUARD_UNAVAILABLE left=9 runs=0",
 	},
 	{
-		row: "store unavailable at begin", when: "else", leased: true, does: []truthStep{stepOK},
+		row: "store unavailable at begin", when: "else", leased: true, does: []truthStep{truthSucceed},
 		ask:  func(w *truthWorld) truthAnswer { w.road.set(true, true); return w.call(truthRef, truthOrder) },
 		idem: "unk delay wr GUARD_UNAVAILABLE left=9 runs=0", write: "unk delay wr GUARD_UNAVAILABLE left=9 runs=0",
 	},
 	{
-		row: "store unavailable at begin", when: "and then it is back", leased: true, does: []truthStep{stepOK},
+		row: "store unavailable at begin", when: "and then it is back", leased: true, does: []truthStep{truthSucceed},
 		ask: func(w *truthWorld) truthAnswer {
 			w.road.set(true, true)
 			w.must("unk delay wr GUARD_UNAVAILABLE left=9 runs=0", truthRef, truthOrder)
@@ -1279,22 +1290,22 @@ var truthTable = []truthRow{
 		idem: "ok r1 runs=1", write: "ok r1 runs=1",
 	},
 	{
-		row: "budget spent, not committed", when: "of the call", does: []truthStep{notSent}, policy: toolexec.Policy{MaxRetries: 8, MaxPause: time.Minute},
+		row: "budget spent, not committed", when: "of the call", does: []truthStep{truthNotSent}, policy: toolexec.Policy{MaxRetries: 8, MaxPause: time.Minute},
 		read:  "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5", // the fifth pause would end after the total deadline
 		idem:  "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5",
 		write: "nc delay wr DEPENDENCY_UNAVAILABLE left=4 in=8s runs=5",
 	},
 	{
-		row: "budget spent, not committed", when: "of the call, an attempt unresolved", does: []truthStep{inDoubt, notSent},
+		row: "budget spent, not committed", when: "of the call, an attempt unresolved", does: []truthStep{truthInDoubt, truthNotSent},
 		idem: "unk delay wr OUTCOME_UNKNOWN left=6 in=2s runs=3",
 	},
 	{
-		row: "budget spent, not committed", when: "for life", does: []truthStep{notSent}, policy: toolexec.Policy{MaxAttempts: 2},
+		row: "budget spent, not committed", when: "for life", does: []truthStep{truthNotSent}, policy: toolexec.Policy{MaxAttempts: 2},
 		read: "nc delay wr DEPENDENCY_UNAVAILABLE in=1s runs=2",
 		idem: "nc never es DEPENDENCY_UNAVAILABLE runs=2", write: "nc never es DEPENDENCY_UNAVAILABLE runs=2",
 	},
 	{
-		row: "budget spent, not committed", when: "for life, an attempt unresolved", does: []truthStep{inDoubt}, policy: toolexec.Policy{MaxAttempts: 3},
+		row: "budget spent, not committed", when: "for life, an attempt unresolved", does: []truthStep{truthInDoubt}, policy: toolexec.Policy{MaxAttempts: 3},
 		ask: func(w *truthWorld) truthAnswer {
 			w.call(truthRef, truthOrder)
 			time.Sleep(time.Minute)
@@ -1304,11 +1315,11 @@ var truthTable = []truthRow{
 	},
 }
 
-// lookThen finds first once, and then what follows.
-func lookThen(first, then func() (toolexec.Finding[truthOut], error)) func(*truthTool) {
+// truthVerifyThen finds first once, and then what follows.
+func truthVerifyThen(first, then func() (toolexec.Finding[truthOut], error)) func(*truthTool) {
 	return func(t *truthTool) {
 		find := first
-		look(func() (toolexec.Finding[truthOut], error) {
+		truthVerify(func() (toolexec.Finding[truthOut], error) {
 			now := find
 			find = then
 			return now()
@@ -1316,23 +1327,23 @@ func lookThen(first, then func() (toolexec.Finding[truthOut], error)) func(*trut
 	}
 }
 
-// stubborn is an argument that cannot be encoded.
-type stubborn struct {
+// truthStubborn is an argument that cannot be encoded.
+type truthStubborn struct {
 	Order string `json:"order"`
 }
 
-func (stubborn) MarshalJSON() ([]byte, error) { return nil, errors.New("a secret") }
+func (truthStubborn) MarshalJSON() ([]byte, error) { return nil, errors.New("a secret") }
 
-type explosive struct {
+type truthExplosive struct {
 	Order string `json:"order"`
 }
 
-func (explosive) MarshalJSON() ([]byte, error) { panic("a secret") }
+func (truthExplosive) MarshalJSON() ([]byte, error) { panic("a secret") }
 
 // "bad arguments; input that cannot be encoded", through the only door that takes such an input.
 func TestTruthInputThatCannotBeEncoded(t *testing.T) {
-	truthUnencodable[stubborn](t, "an error")
-	truthUnencodable[explosive](t, "a panic")
+	truthUnencodable[truthStubborn](t, "an error")
+	truthUnencodable[truthExplosive](t, "a panic")
 }
 
 func truthUnencodable[In any](t *testing.T, how string) {

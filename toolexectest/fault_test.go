@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,23 +28,22 @@ type faultEnd struct {
 }
 
 // attemptFault makes one attempt on a goroutine of its own.
-func attemptFault(ctx context.Context, run func(context.Context, string) (string, error)) (e faultEnd) {
+func attemptFault(ctx context.Context, run func(context.Context, string) (string, error)) faultEnd {
 	began := time.Now()
-	done := make(chan struct{})
+	ended := make(chan faultEnd, 1)
 	go func() {
-		defer close(done)
-		e.exits = true
+		e := faultEnd{exits: true}
 		defer func() {
 			e.took = time.Since(began)
 			if e.panics = recover(); e.panics != nil {
 				e.exits = false
 			}
+			ended <- e
 		}()
 		e.out, e.err = run(ctx, "a")
 		e.exits = false
 	}()
-	<-done
-	return e
+	return <-ended
 }
 
 var errFaultTest = errors.New("reset")
@@ -148,10 +148,10 @@ func TestFaultLateEffects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				arrived := false
+				var arrived atomic.Bool
 				plan := toolexectest.Script(toolexectest.DelayRequest(time.Minute))
 				run := toolexectest.Wrap(plan, func(ctx context.Context, _ string) (string, error) {
-					arrived = true
+					arrived.Store(true)
 					assert.NoError(t, ctx.Err(), "the attempt's end does not reach it")
 					assert.Equal(t, "v", ctx.Value(key{}))
 					end()
@@ -161,9 +161,9 @@ func TestFaultLateEffects(t *testing.T) {
 				defer cancel()
 				_, err := run(ctx, "")
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.False(t, arrived)
+				assert.False(t, arrived.Load())
 				plan.Wait()
-				assert.True(t, arrived)
+				assert.True(t, arrived.Load())
 			})
 		})
 	}

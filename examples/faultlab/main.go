@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
+	"log"
 	"os"
 )
 
@@ -18,10 +18,11 @@ func main() {
 
 // run is the program; it returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	complain := log.New(stderr, "", 0)
 	flags := flag.NewFlagSet("faultlab", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: faultlab [-real] [-json]")
+		complain.Print("usage: faultlab [-real] [-json]")
 		flags.PrintDefaults()
 	}
 	full := flags.Bool("real", false, "run at full length (20 s) instead of 20 times faster")
@@ -32,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil: // flags has said what is wrong
 		return 2
 	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "faultlab takes no arguments, only flags: %q\n", flags.Args())
+		complain.Printf("faultlab takes no arguments, only flags: %q", flags.Args())
 		flags.Usage()
 		return 2
 	}
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		show = lines(stdout)
 	}
 	if err := l.visit(ctx, show); err != nil {
-		fmt.Fprintln(stderr, "faultlab:", err)
+		complain.Print("faultlab: ", err)
 		return 1
 	}
 	return 0

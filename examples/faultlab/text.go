@@ -217,7 +217,7 @@ func (p *page) row(when, word, text string) {
 // wrap breaks s into lines of at most n bytes.
 func wrap(s string, n int) (lines []string) {
 	var line string
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		switch {
 		case line == "":
 			line = word

@@ -38,7 +38,7 @@ type event struct {
 func (t *trace) now(most time.Duration) time.Duration {
 	at := time.Now()
 	if !t.last.IsZero() {
-		t.clock += min((at.Sub(t.last) * t.lab.speed).Truncate(t.lab.grain()), most)
+		t.clock += min(t.lab.long(at.Sub(t.last)).Truncate(t.lab.grain()), most)
 	}
 	t.last = at
 	return t.clock
@@ -101,7 +101,8 @@ func (t *trace) End(_ context.Context, e toolexec.Event) {
 	case toolexec.AttemptInfo:
 		t.attempt(e)
 	case toolexec.PauseInfo:
-		t.end("pause "+seconds(e.For*t.lab.speed), e.For*t.lab.speed)
+		length := t.lab.long(e.For)
+		t.end("pause "+seconds(length), length)
 	case toolexec.VerificationInfo:
 		t.end("look-up of "+e.Key.Ref+": "+finding(e), toolexec.DefaultVerifyDeadline)
 	}

@@ -34,6 +34,7 @@ func main() {
 func run(ctx context.Context, w io.Writer) error {
 	var gateway Gateway
 	var x toolexec.Executor // the zero Executor works
+	out := log.New(w, "", 0)
 
 	refund := toolexec.Bind(&x, toolexec.Tool[Refund, Receipt]{
 		Name:   "process_refund", // a Write, as every tool that does not say otherwise
@@ -46,19 +47,18 @@ func run(ctx context.Context, w io.Writer) error {
 		env := refund.Call(ctx, Refund{OrderID: "ORD-5510", Cents: 8000})
 		switch env.NextAction {
 		case toolexec.NextContinue:
-			fmt.Fprintf(w, "%s: %s, known by %s, replayed: %t\n",
-				env.OperationRef, env.Result.ID, env.Verification.Source, env.Replayed)
+			out.Printf("%s: %s, known by %s, replayed: %t", env.OperationRef, env.Result.ID, env.Verification.Source, env.Replayed)
 		case toolexec.NextCorrectInput:
-			fmt.Fprintln(w, "ask for other arguments:", env.FieldErrors)
+			out.Println("ask for other arguments:", env.FieldErrors)
 		case toolexec.NextWaitAndRetry, toolexec.NextVerifyOperation:
-			fmt.Fprintln(w, "call again, same arguments, not before", env.Retry.NotBefore)
+			out.Println("call again, same arguments, not before", env.Retry.NotBefore)
 		case toolexec.NextRequestApproval:
-			fmt.Fprintln(w, "hold for a person's approval:", env.AgentMessage)
+			out.Println("hold for a person's approval:", env.AgentMessage)
 		default: // NextEscalate, and whatever a newer version adds
-			fmt.Fprintln(w, "a person must look:", env.Err())
+			out.Println("a person must look:", env.Err())
 		}
 	}
-	fmt.Fprintf(w, "refunds posted: %d\n", gateway.Posted())
+	out.Print("refunds posted: ", gateway.Posted())
 	return x.Close(ctx)
 }
 

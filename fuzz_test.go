@@ -1,0 +1,190 @@
+package toolexec_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"reflect"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolexec/toolexec"
+)
+
+type fuzzArgs struct {
+	To    string            `json:"to"`
+	Count int               `json:"count,omitempty"`
+	Rate  float64           `json:"rate,omitempty"`
+	Tags  []string          `json:"tags,omitempty"`
+	Map   map[string]uint8  `json:"map,omitempty"`
+	Inner *caseOrder        `json:"inner,omitempty"`
+	Any   any               `json:"any,omitempty"`
+	When  *time.Time        `json:"when,omitempty"`
+	Raw   json.RawMessage   `json:"raw,omitempty"`
+	Names map[string]string `json:"names,omitempty"`
+}
+
+// FuzzArguments: arguments by name, whatever their bytes, are a valid envelope; the tool sees them only where
+// they keep the contract, and then sees what they say.
+func FuzzArguments(f *testing.F) {
+	for _, s := range []string{
+		``, `{}`, `{"to":`, `{"to":"a"}`, `{"to":"a","to":"b"}`, `{"to":"a"} {}`, `null`, `[]`, `{"to":1}`, `{"to":"a","count":1e2}`, `{"to":"a","count":1.5}`,
+		`{"to":"a","count":9223372036854775808}`, `{"to":"\ud800"}`, "{\"to\":\"\xff\"}", `{"to":"a","map":{"x":256}}`, `{"to":"a","inner":{"order_id":"1"}}`,
+		`{"to":"a","inner":{}}`, `{"to":"a","any":{"b":[1,2,{"c":null}]}}`, `{"to":"a","when":"2026-11-30T12:00:00Z"}`, `{"to":"a","when":"yesterday"}`, `{"to":"a","raw":1e1000}`,
+		`{"TO":"a"}`, `{"to":"a","rate":1e400}`, `{"to":"a","tags":[1]}`, `{"to":null}`, `{"to":"a","inner":null}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, args []byte) {
+		var x toolexec.Executor
+		var seen []fuzzArgs
+		run := func(_ context.Context, in fuzzArgs) (fuzzArgs, error) { seen = append(seen, in); return in, nil }
+		toolexec.Bind(&x, toolexec.Tool[fuzzArgs, fuzzArgs]{Name: "write", Run: run})
+		toolexec.Bind(&x, toolexec.Tool[fuzzArgs, fuzzArgs]{Name: "read", Effect: toolexec.ReadOnly, Run: run})
+		given := bytes.Clone(args)
+		for _, name := range []string{"write", "read"} {
+			seen = nil
+			e := x.Execute(t.Context(), toolexec.Call{Name: name, OperationRef: "a/1", Arguments: args})
+			checkEnvelope(t, e)
+			require.Equal(t, given, args, "the arguments were changed")
+			if e.Code == toolexec.CodeInvalidArguments {
+				assert.Empty(t, seen, "invoked")
+				assert.NotEmpty(t, e.FieldErrors)
+				assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+				continue
+			}
+			require.True(t, e.OK, "%s", e.Code)
+			require.Len(t, seen, 1)
+			require.True(t, json.Valid(args))
+			var plain fuzzArgs
+			if json.Unmarshal(args, &plain) == nil { // it refuses 1e2 for an integer, which is fine by the schema
+				assert.True(t, reflect.DeepEqual(plain, seen[0]), "%+v, not %+v", seen[0], plain)
+			}
+		}
+	})
+}
+
+// FuzzEnvelope: what decodes is encoded to the same, acts safe where it is not known, and reads without harm.
+func FuzzEnvelope(f *testing.F) {
+	for _, s := range []string{
+		`{"ok":true,"code":"OK","commit_state":"committed","next_action":"continue","operation_ref":"run_81/step_4","result":{"receipt":"rcpt_1"},"verification":{"checked_at":"2026-11-30T12:00:00Z","source":"execution"}}`,
+		`{"ok":false,"code":"OUTCOME_UNKNOWN","class":"transient","category":"dependency","commit_state":"unknown","retry":{"directive":"never","max_attempts_remaining":0},"next_action":"verify_operation","operation_ref":"a","safe_details":{"verification_tool":"x","big":9007199254740993},"agent_message":"a","user_message":"b"}`,
+		`{"ok":false,"code":"NEW","class":"eventual","category":"weather","commit_state":"half","retry":{"directive":"maybe","not_before":"2026-11-30T12:00:00.5+01:00","max_attempts_remaining":3},"next_action":"dance"}`,
+		`{}`, `{"ok":null}`, `{"ok":true,"result":null}`, `{"ok":true,"recorded":false,"replayed":true,"result":[]}`, `{"ok":false,"field_errors":[{"pointer":"/a","rule":"type"}],"safe_details":{"a":[]}}`,
+		`{"ok":false,"safe_details":{"a":1e400,"b":true}}`, `null`, `[]`, `{"OK":true}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e toolexec.Envelope[json.RawMessage]
+		if err := json.Unmarshal(raw, &e); err != nil {
+			assert.True(t, reflect.DeepEqual(e, toolexec.Envelope[json.RawMessage]{}), "a refused envelope leaves traces")
+			return
+		}
+		if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+			return // encoding/json does not ask
+		}
+		first, err := json.Marshal(e)
+		require.NoError(t, err)
+		var back toolexec.Envelope[json.RawMessage]
+		require.NoError(t, json.Unmarshal(first, &back), "%s", first)
+		second, err := json.Marshal(back)
+		require.NoError(t, err)
+		assert.Equal(t, string(first), string(second))
+		assert.Equal(t, []any{e.OK, e.Code, e.CommitState, e.NextAction, e.OperationRef, e.Replayed, e.Unrecorded},
+			[]any{back.OK, back.Code, back.CommitState, back.NextAction, back.OperationRef, back.Replayed, back.Unrecorded})
+		switch e.CommitState.Safe() {
+		case toolexec.NotCommitted, toolexec.Committed:
+			assert.Contains(t, []toolexec.CommitState{toolexec.NotCommitted, toolexec.Committed}, e.CommitState)
+		}
+		_, isError := e.Observation()
+		assert.Equal(t, !e.OK, isError)
+		_, err = e.Value()
+		assert.Equal(t, e.OK && e.HasResult, err == nil)
+		if e.Err() != nil {
+			assert.NotEmpty(t, e.Err().Error())
+		}
+	})
+}
+
+// fuzzTree makes an error of bytes, and says whether it leaves the outcome of a write in doubt: by the rule
+// that the least certain of joined errors wins, and that what the tool states of the whole attempt stands.
+func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) {
+	if len(data) == 0 || depth > 20 {
+		return errors.New("plain"), true, nil
+	}
+	op := data[0]
+	rest = data[1:]
+	leaves := []struct {
+		err   error
+		doubt bool
+	}{
+		{io.EOF, true}, {context.DeadlineExceeded, true}, {context.Canceled, true}, {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		{toolexec.ErrNotSent, false}, {errors.New("plain"), true}, {toolexec.Rejected(toolexec.CodeConflict, nil), false}, {toolexec.NotSent(nil), false}, {toolexec.InDoubt(nil), true},
+		{toolexec.Empty(""), false}, {toolexec.Invalid("to", ""), false}, {(*toolexec.Failure)(nil), true}, {fuzzNoCompare{1}, true},
+	}
+	switch op % 8 {
+	case 0, 1, 2:
+		l := leaves[int(op/8)%len(leaves)]
+		return l.err, l.doubt, rest
+	case 3:
+		inner, doubt, rest := fuzzTree(rest, depth+1)
+		return fmt.Errorf("wrapped: %w", inner), doubt, rest
+	case 4:
+		inner, doubt, rest := fuzzTree(rest, depth+1)
+		return &url.Error{Op: "Post", URL: "http://x/", Err: inner}, doubt, rest
+	case 5:
+		var tree classifyTree
+		any := false
+		for range op / 8 % 4 {
+			var doubt bool
+			err, doubt, rest = fuzzTree(rest, depth+1)
+			tree, any = append(tree, err, nil), any || doubt
+		}
+		return tree, any || len(tree) == 0, rest
+	case 6:
+		inner, _, rest := fuzzTree(rest, depth+1)
+		return toolexec.NotSent(inner), false, rest
+	default:
+		inner, _, rest := fuzzTree(rest, depth+1)
+		return toolexec.Transient(inner), true, rest
+	}
+}
+
+// fuzzNoCompare is an error that cannot be compared.
+type fuzzNoCompare []int
+
+func (fuzzNoCompare) Error() string { return "not comparable" }
+
+// FuzzClassify: any tree of errors is a valid envelope, and a write is told not_committed exactly where every
+// branch of it proves that.
+func FuzzClassify(f *testing.F) {
+	for _, s := range []string{"", "\x00", "\x20", "\x38", "\x03\x30", "\x1d\x20\x38\x30", "\x15\x38\x00", "\x06\x00", "\x07\x38", "\x04\x18", "\x58", "\x60", "\x03\x15\x58\x38", "\x05"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		err, inDoubt, _ := fuzzTree(data, 0)
+		for _, effect := range []toolexec.Effect{toolexec.Write, toolexec.Idempotent, toolexec.ReadOnly} {
+			x := toolexec.Executor{Policy: toolexec.Policy{MaxRetries: -1}}
+			b := toolexec.Bind(&x, execTool("w", effect, func(context.Context) error { return err }))
+			e := b.Call(toolexec.WithOperationRef(t.Context(), "a/1"), execOrder)
+			checkEnvelope(t, e)
+			require.False(t, e.OK)
+			assert.Equal(t, inDoubt && effect != toolexec.ReadOnly, e.CommitState == toolexec.CommitUnknown, "%#v", err)
+			if e.CommitState == toolexec.CommitUnknown && effect == toolexec.Write {
+				assert.Equal(t, toolexec.NextVerifyOperation, e.NextAction)
+				assert.Equal(t, toolexec.RetryNever, e.Retry.Directive)
+			}
+			assert.NotEqual(t, toolexec.NextContinue, e.NextAction)
+		}
+	})
+}
