@@ -21,7 +21,7 @@ import (
 //	Write        what the code implies             verify
 func advice(effect Effect, f *Failure, state CommitState) (Directive, NextAction) {
 	if state != NotCommitted {
-		if effect == Idempotent && f.Class == ClassTransient {
+		if effect == Idempotent && f.Class == ClassTransient && f.Code != CodeOperationPending {
 			return RetryAfterDelay, NextWaitAndRetry
 		}
 		return RetryNever, NextVerifyOperation
@@ -29,9 +29,11 @@ func advice(effect Effect, f *Failure, state CommitState) (Directive, NextAction
 	facts := factsOf(f.Code, f.Class, f.Category)
 	directive, next := facts.Directive, facts.Next
 	switch {
-	case f.Next != nil:
+	case f.Next != nil && *f.Next != NextContinue: // that goes with a success alone
 		next = f.Next.Safe()
 		directive = directiveFor(next)
+	case f.Next != nil:
+		directive, next = RetryNever, NextEscalate
 	case f.Class == ClassTransient:
 		directive, next = RetryAfterDelay, NextWaitAndRetry
 	case next == NextVerifyOperation: // nothing was changed: there is nothing to verify
@@ -172,7 +174,8 @@ func (c *call) standing(mv move) head {
 	return c.failure(f, CommitUnknown, RetryNever, NextVerifyOperation, max(wait, c.wait(rec.NotBefore)), 0)
 }
 
-// failureOf is the failure that a record remembers.
+// failureOf is the failure that a record remembers. One caller's cancel is no
+// business of another's: a record never holds it.
 func failureOf(r *Record) *Failure {
 	l := r.LastFailure
 	if l == nil {
@@ -185,12 +188,7 @@ func failureOf(r *Record) *Failure {
 }
 
 func (c *call) unchanged(was *Failure) head {
-	f := &Failure{Code: CodeUnchangedRetry, Details: was.Details}
-	f.complete()
-	if c.hasRefused && c.x.repeats.count(c.refused) > max(c.t.policy.MaxRepeats, 0) {
-		return c.remember(c.failure(f, NotCommitted, RetryNever, NextEscalate, 0, 0))
-	}
-	return c.remember(c.failed(f, NotCommitted, 0, c.t.maxCorrect-c.record.Corrections))
+	return c.remember(c.failed(c.unchangedFailure(was), NotCommitted, 0, c.t.maxCorrect-c.record.Corrections))
 }
 
 // refReused: the ref names another operation, which is left as it is.

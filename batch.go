@@ -3,8 +3,11 @@ package toolexec
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"runtime"
 	"sync"
+
+	"github.com/toolexec/toolexec/internal/attempt"
 )
 
 // ExecuteAll runs the calls of one turn and returns one envelope per call, in
@@ -49,30 +52,35 @@ func (x *Executor) ExecuteAll(ctx context.Context, calls []Call) []Envelope[json
 func batchReads() int { return max(8, 2*runtime.GOMAXPROCS(0)) }
 
 // isolated runs one call so that a Goexit of a Cooperative tool ends its own
-// goroutine only: the siblings, and this call's slot, keep their envelopes.
-func (x *Executor) isolated(ctx context.Context, c Call) (e Envelope[json.RawMessage]) {
-	if t := x.toolNamed(c.Name); t == nil || !t.cooperative {
-		return x.Execute(ctx, c)
+// goroutine only: the siblings, and this call, keep their envelopes.
+func (x *Executor) isolated(ctx context.Context, req Call) Envelope[json.RawMessage] {
+	if t := x.toolNamed(req.Name); t == nil || !t.cooperative {
+		return x.Execute(ctx, req)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e = x.exited(c) // stands when the goroutine dies
-		e = x.Execute(ctx, c)
-	}()
-	<-done
-	return e
+	s, refused := x.prepare(req)
+	if refused != nil {
+		return *refused
+	}
+	c := s.core()
+	var h head
+	if attempt.Contain(func() { h = c.do(ctx) }).End != attempt.Returned {
+		h = c.exited()
+	}
+	return c.raw(h)
 }
 
 // exited answers a call whose goroutine was ended by its Cooperative tool.
-func (x *Executor) exited(req Call) Envelope[json.RawMessage] {
-	t := x.toolNamed(req.Name)
-	c := x.refusedCall(t, req)
-	f := &Failure{Code: CodeToolPanic}
-	f.complete()
-	state := CommitUnknown
-	if !t.guarded() {
-		state = NotCommitted
+func (c *call) exited() head {
+	f := c.exitFailure()
+	if c.session == nil {
+		return c.failed(f, NotCommitted, 0, 0)
 	}
-	return c.raw(c.failed(f, state, 0, 0))
+	return c.ownFailure(outcome{fail: f}, true)
+}
+
+// exitFailure is what the runtime.Goexit of a Cooperative tool means.
+func (c *call) exitFailure() *Failure {
+	f := &Failure{Code: CodeToolPanic, Err: errors.New("the tool ended its caller's goroutine")}
+	f.complete()
+	return f
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/toolexec/toolexec/internal/attempt"
 	"github.com/toolexec/toolexec/internal/canonical"
 )
 
@@ -118,7 +117,11 @@ func (c *call) read(ctx context.Context) head {
 	if out.fail == nil {
 		return c.readSuccess(out.won)
 	}
-	return c.remember(c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0)))
+	h := c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0))
+	if out.fail.RetryAfter > 0 {
+		c.x.gates.close(c, out.fail, h.Retry.NotBefore)
+	}
+	return c.remember(h)
 }
 
 // prepareRead refuses what must not run. Only a call within a run needs an
@@ -127,20 +130,35 @@ func (c *call) prepareRead() (head, bool) {
 	if c.key.Ref != "" && !validRef(c.key.Ref) {
 		return c.invalidRef(), true
 	}
-	if f := c.runCheck(); f != nil {
-		return c.remember(c.failed(f, NotCommitted, 0, 1)), true
+	f := c.identifyRead()
+	if f == nil {
+		f = c.runCheck()
 	}
-	if c.runID == "" {
-		return head{}, false
+	switch {
+	case f != nil:
+		return c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect)), true
+	case c.repeated():
+		return c.unchanged(&Failure{}), true
+	}
+	return c.x.gates.closed(c)
+}
+
+// identifyRead gives a read an identity where it needs one: to break loops
+// within a run, and to name it by its tool's key.
+func (c *call) identifyRead() *Failure {
+	if c.runID == "" && !c.shell.hasRef() {
+		return nil
 	}
 	c.operation = new(operation)
-	if f := c.identify(); f != nil {
-		return c.failed(f, NotCommitted, 0, 1), true
+	if c.runID != "" {
+		if f := c.identify(); f != nil {
+			return f
+		}
 	}
-	if f := c.repeated(); f != nil {
-		return c.failed(f, NotCommitted, 0, c.t.maxCorrect), true
+	if c.shell.hasRef() {
+		return c.name()
 	}
-	return head{}, false
+	return nil
 }
 
 // readSuccess hands over the result; by name, only if it keeps its contract.
@@ -179,16 +197,29 @@ func (c *call) breaksContract(won *invocation) *Failure {
 type outcome struct {
 	won       *invocation
 	fail      *Failure // nil when won
+	last      *Failure // what the last attempt met, where fail is the caller's cancel
 	notBefore time.Duration
+}
+
+// worthKeeping is the failure for the record: not one caller's cancel.
+func (o *outcome) worthKeeping() *Failure {
+	switch {
+	case o.last != nil:
+		return o.last
+	case o.fail.Code == CodeCancelled:
+		return InDoubt(nil)
+	}
+	return o.fail
 }
 
 // attempts runs the tool until it succeeds, or another attempt is not useful or
 // not allowed. s is nil for a read.
 func (c *call) attempts(ctx context.Context, s *session) outcome {
 	var wait pauses // made when the first is needed
+	var out outcome
 	for {
 		if f := c.mayStart(ctx); f != nil {
-			return outcome{fail: f}
+			return out.refused(f)
 		}
 		i := c.dispatch(ctx, s)
 		if i.fail == nil {
@@ -198,7 +229,7 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		if !wait.made {
 			wait = c.t.policy.Backoff.pauses()
 		}
-		out := outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
+		out = outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
 		state := NotCommitted
 		if s != nil {
 			state = s.commitState()
@@ -208,17 +239,35 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		}
 		pause := max(wait.next(), i.fail.RetryAfter)
 		out.notBefore = pause
-		if !c.worthWaiting(pause, s) {
+		if !c.worthWaiting(pause, s) || state == CommitUnknown && c.windowOver(pause) {
 			return out
 		}
 		if f := c.pause(ctx, pause, i.fail); f != nil {
-			out.fail = f
-			return out
+			return out.refused(f)
 		}
 		if s != nil && !s.nextAttempt(ctx) {
 			return out
 		}
 	}
+}
+
+// refused ends a call whose next attempt may not start: the failure it met
+// stays, beside the caller's cancel.
+func (o outcome) refused(f *Failure) outcome {
+	switch {
+	case o.fail == nil:
+		o.fail = f
+	case f.Code == CodeCancelled:
+		f.Evidence, f.Err = o.fail.Evidence, errors.Join(f.Err, o.fail)
+		o.fail, o.last = f, o.fail
+	}
+	return o
+}
+
+// windowOver: after the pause the remote side may have forgotten the ref, so
+// what is in doubt must not be sent again.
+func (c *call) windowOver(pause time.Duration) bool {
+	return c.t.dedupeWindow > 0 && !c.storeNow().Add(pause).Before(c.record.CreatedAt.Time().Add(c.t.dedupeWindow))
 }
 
 // approvalSpent: an approval allows one dispatch, unless it was never sent.
@@ -306,14 +355,20 @@ func (c *call) cutFailure() *Failure {
 
 // classify says what an error of the tool means. The caller's cancel is told
 // apart from the attempt's deadline and from a cancel that the tool made up.
-func (c *call) classify(ctx *attempt.Context, err error) (f *Failure) {
-	defer func() {
-		if r := recover(); r != nil { // Unwrap, Is, As or a behaviour of the error itself
-			f = &Failure{Code: CodeToolFailed, Err: errors.New("classifying the tool's error panicked")}
-			f.complete()
-		}
-	}()
-	f = classification{classifiers: c.t.classifiers, oneRequest: c.t.oneRequest || c.t.effect == ReadOnly, plain: c.t.errorsMean}.classify(err)
+func (c *call) classify(err error) (f *Failure) {
+	if own, ok := err.(*Failure); ok && own != nil && c.caller.Err() == nil { //nolint:errorlint // runs nothing of the user's
+		return c.judge(err)
+	}
+	crash := contained(func() error { f = c.judge(err); return nil })
+	if crash != nil { // in Unwrap, Is, As or a behaviour of the error itself
+		f = &Failure{Code: CodeToolFailed, Err: crash}
+		f.complete()
+	}
+	return f
+}
+
+func (c *call) judge(err error) *Failure {
+	f := classification{classifiers: c.t.classifiers, oneRequest: c.t.oneRequest || c.t.effect == ReadOnly, plain: c.t.errorsMean}.classify(err)
 	if errors.Is(c.caller.Err(), context.Canceled) && errors.Is(err, context.Canceled) {
 		f.Code, f.Class, f.Category = CodeCancelled, ClassTransient, CategoryInternal
 	}
@@ -349,10 +404,7 @@ func (c *call) pause(ctx context.Context, d time.Duration, last *Failure) *Failu
 		return nil
 	case <-ctx.Done():
 	}
-	f := c.cutFailure()
-	f.Evidence = last.Evidence
-	f.Err = errors.Join(f.Err, last)
-	return f
+	return c.cutFailure()
 }
 
 // identify fixes the call's identity before the tool sees the arguments: their

@@ -73,11 +73,16 @@ type Failure struct {
 	ofRequest bool
 	// unrecognised marks what nobody knew; ErrorsMean is about such errors alone.
 	unrecognised bool
+	// unmarked marks the error of a MarkSent that refused.
+	unmarked bool
 }
 
 // Error returns code and evidence, and the cause's text: a Failure is an error
 // inside the program. Envelopes never carry it.
 func (f *Failure) Error() string {
+	if f == nil {
+		return "a nil *toolexec.Failure"
+	}
 	s := fmt.Sprintf("%s (%s)", cmpOr(string(f.Code), f.Class.String()), f.Evidence)
 	if f.Err != nil {
 		s += ": " + f.Err.Error()
@@ -86,7 +91,12 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *Failure) Unwrap() error {
+	if f == nil {
+		return nil
+	}
+	return f.Err
+}
 
 // Rejected states that the remote side refused and nothing changed. Code is
 // one of the table or the tool's own; a code nobody knows is a conflict with
@@ -143,6 +153,23 @@ func Empty(message string) *Failure {
 // that returns it has sent nothing.
 var ErrNotSent = errors.New("toolexec: the attempt must not send")
 
+// notSentError is what MarkSent returns. It wraps its cause but is judged
+// itself: of two joined errors the less certain one would win.
+type notSentError struct {
+	why   string // where there is no cause
+	cause error
+}
+
+func (e *notSentError) Error() string {
+	if e.cause != nil {
+		return ErrNotSent.Error() + ": " + e.cause.Error()
+	}
+	return ErrNotSent.Error() + ": " + e.why
+}
+
+func (e *notSentError) Is(target error) bool { return target == ErrNotSent } //nolint:errorlint // this is what Is is for
+func (e *notSentError) Unwrap() error        { return e.cause }
+
 // Classifier says what an error means; ok is false when it does not know. It
 // is asked once for each error in the tree of what a tool returned, joined
 // errors included, outermost first. It must not judge by the text of an error.
@@ -153,14 +180,16 @@ type Classifier func(err error) (f Failure, ok bool)
 // error joins several causes the least certain wins.
 func evidenceRank(f *Failure, trustRequest bool) int {
 	switch {
-	case f.Evidence == EvidenceInDoubt, f.ofRequest && !trustRequest:
+	case f.ofRequest && !trustRequest:
 		return 0
 	case f.Evidence == EvidenceCommitted:
 		return 1
 	case f.Evidence == EvidenceRejected:
 		return 2
+	case f.Evidence == EvidenceNotSent:
+		return 3
 	}
-	return 3
+	return 0
 }
 
 // classification asks, in this order: what the tool stated itself, the tool's
@@ -247,12 +276,17 @@ func (c classification) join(errs []error, nodes *int) *Failure {
 
 // node classifies err itself, without what it wraps.
 func (c classification) node(err error) *Failure {
-	if f, ok := err.(*Failure); ok { //nolint:errorlint // the tree is walked node by node
-		if f == nil {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
+	case *Failure:
+		if e == nil {
 			return &Failure{Code: CodeToolFailed}
 		}
-		own := *f
+		own := *e
 		return &own
+	case *notSentError:
+		return &Failure{Code: CodeDependencyUnavailable, Evidence: EvidenceNotSent, unmarked: true}
+	case *Error:
+		return nested(e)
 	}
 	for _, classifier := range c.classifiers {
 		if f := askContained(classifier, err); f != nil {
@@ -263,6 +297,20 @@ func (c classification) node(err error) *Failure {
 		return &f
 	}
 	return nil
+}
+
+// nested is what the envelope of a call means that the tool made itself: what
+// became of that operation, whatever its last attempt met. Of the rest of the
+// tool it says nothing.
+func nested(e *Error) *Failure {
+	if e == nil {
+		return &Failure{Code: CodeToolFailed}
+	}
+	f := &Failure{Class: e.Class, Code: e.Code}
+	if e.CommitState == NotCommitted {
+		f.Evidence, f.ofRequest = EvidenceRejected, true
+	}
+	return f
 }
 
 // askContained asks one classifier. One that panics does not know.
@@ -293,6 +341,9 @@ func (f *Failure) complete() {
 		}
 	}
 	f.Class, f.Category = f.Class.Safe(), f.Category.Safe()
+	if f.Evidence > EvidenceCommitted {
+		f.Evidence = EvidenceInDoubt
+	}
 	f.RetryAfter = min(max(f.RetryAfter, 0), maxRetryAfter)
 }
 

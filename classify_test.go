@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -23,10 +24,12 @@ import (
 	"github.com/toolexec/toolexec"
 )
 
+var classifyTools atomic.Int64
+
 // classifyRun runs a tool that fails with err once, under a ref of its own.
 func classifyRun(t testing.TB, x *toolexec.Executor, tool caseTool, err error) toolexec.Envelope[caseReceipt] {
 	t.Helper()
-	tool.Name = fmt.Sprintf("tool_%p", &tool)
+	tool.Name = fmt.Sprint("tool_", classifyTools.Add(1))
 	tool.Run = func(context.Context, caseOrder) (caseReceipt, error) { return caseReceipt{}, err }
 	tool.Policy.MaxRetries = -1
 	return caseChecked(t, toolexec.Bind(x, tool).Call(t.Context(), execOrder))

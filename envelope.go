@@ -143,7 +143,7 @@ func (e *Error) Error() string {
 	if e.OperationRef != "" {
 		s += " operation_ref " + e.OperationRef
 	}
-	if errors.Is(e.Err, ErrNoResult) {
+	if e.Err == ErrNoResult { //nolint:errorlint // the cause's methods may crash, and this one is ours
 		s += ": its result is not kept"
 	}
 	return s

@@ -44,6 +44,7 @@ type Executor struct {
 	flights turnstile[Key]
 	prints  turnstile[printKey]
 	repeats repeats
+	gates   gates
 	begun   atomic.Uint64 // ownerships
 	warned  atomic.Bool   // the store was nearly full when last asked
 
@@ -241,12 +242,7 @@ func (x *Executor) malformed(t *tool, req Call, violations []FieldError) Envelop
 	c := x.refusedCall(t, req)
 	f := malformedFields(violations)
 	c.refuse(repeatKey{req.Scope, req.RunID, t.name, digestOf(req.Arguments)})
-	if again := c.repeated(); again != nil {
-		h := c.unchanged(f)
-		h.FieldErrors = violations
-		return c.raw(h)
-	}
-	return c.raw(c.remember(c.failed(f, NotCommitted, 0, t.maxCorrect)))
+	return c.raw(c.remember(c.failed(c.again(f), NotCommitted, 0, t.maxCorrect)))
 }
 
 // malformedFields names every violation; details repeat the first.
@@ -274,7 +270,7 @@ func (x *Executor) unknownTool(req Call) Envelope[json.RawMessage] {
 	f := &Failure{Code: CodeUnknownTool, Evidence: EvidenceNotSent}
 	f.complete()
 	c.refuse(repeatKey{req.Scope, req.RunID, "", digestOf([]byte(req.Name))})
-	if again := c.repeated(); again != nil {
+	if c.repeated() {
 		return c.raw(c.unchanged(f))
 	}
 	if near := closest.Names(req.Name, x.allowed(req.Allowed), 3); len(near) > 0 {

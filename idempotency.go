@@ -23,14 +23,14 @@ func (c *call) guarded(ctx context.Context) head {
 		f = c.name()
 	}
 	if f != nil { // it names no operation, so there is none
-		return c.remember(c.failed(f, NotCommitted, 0, c.t.maxCorrect))
+		return c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect))
 	}
 	if f = c.runCheck(); f == nil {
 		f = c.intend()
 	}
 	switch {
 	case f != nil:
-		return c.remember(c.peek(f))
+		return c.remember(c.peek(c.again(f)))
 	case c.minted:
 		return c.guardedMinted(ctx)
 	}
@@ -65,7 +65,7 @@ func (c *call) name() *Failure {
 func (c *call) intend() *Failure {
 	in := &c.intent
 	in.key, in.alias, in.runID, in.owner, in.nonce = c.key, c.alias, c.runID, c.x.owner(), c.x.nonce()
-	in.arguments, in.repeat = c.arguments, c.repeated() != nil
+	in.arguments, in.repeat = c.arguments, c.repeated()
 	switch {
 	case c.t.dropArguments:
 	case c.t.seal == nil:
@@ -122,6 +122,9 @@ func (c *call) sealed() (keep []byte, err error) {
 // is in flight, unknown, awaiting approval or escalated under another ref:
 // that one is continued.
 func (c *call) guardedMinted(ctx context.Context) head {
+	if f := c.mayStart(ctx); f != nil {
+		return c.peek(f)
+	}
 	same := printKey{c.key.Scope, c.t.name, c.intent.fingerprint}
 	for {
 		f, mine := c.x.prints.enter(same)
@@ -169,6 +172,7 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 	select {
 	case <-f.done:
 	case <-stop.Done():
+		c.glance()
 		return c.inProgress(), true
 	}
 	c.now = time.Now()
@@ -299,6 +303,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	s.tries = s.few[:0]
 	c.session = s
 	defer s.abandonOnExit()
+	s.keepAlive()
 	out := c.attempts(ctx, s)
 	rec, stored := s.end(out)
 	c.saw(rec)
@@ -393,6 +398,15 @@ func (c *call) budgetFor(f *Failure) int {
 		return c.t.maxCorrect
 	}
 	return c.t.maxAttempts
+}
+
+// glance looks at the record for what its answer says beside the commit state.
+func (c *call) glance() {
+	ctx, cancel := c.afterwards(bookkeeping)
+	defer cancel()
+	if rec, err := c.x.load(ctx, c.key); err == nil {
+		c.saw(rec)
+	}
 }
 
 // saw notes a record and how the store's clock stands to ours: the reading was

@@ -2,7 +2,6 @@ package toolexec
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,6 +31,7 @@ type invocation struct {
 
 	mu       sync.Mutex // protects what follows; never held across a store call
 	sending  sendState
+	sent     bool     // it was marked at least once
 	evidence Evidence // what is known of it once it is settled
 	phase    phase
 	marked   bool // MarkCommitted was called
@@ -95,14 +95,14 @@ func Attempt(ctx context.Context) int {
 func MarkSent(ctx context.Context) error {
 	i := invocationOf(ctx)
 	if i == nil {
-		return fmt.Errorf("%w: no attempt is running in this context", ErrNotSent)
+		return &notSentError{why: "no attempt is running in this context"}
 	}
 	return i.markSent()
 }
 
 func (i *invocation) markSent() error {
-	if err := i.ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(&i.ctx))
+	if i.ctx.Err() != nil {
+		return &notSentError{cause: context.Cause(&i.ctx)}
 	}
 	if already, err := i.beginMark(); already || err != nil {
 		return err
@@ -121,9 +121,9 @@ func (i *invocation) beginMark() (already bool, err error) {
 	case sendMarked:
 		return true, nil
 	case sendClosed:
-		return false, fmt.Errorf("%w: the attempt is over", ErrNotSent)
+		return false, &notSentError{why: "the attempt is over"}
 	case sendMarking:
-		return false, fmt.Errorf("%w: it is being marked already, by another goroutine", ErrNotSent)
+		return false, &notSentError{why: "it is being marked already, by another goroutine"}
 	}
 	i.sending = sendMarking
 	return false, nil
@@ -134,15 +134,15 @@ func (i *invocation) finishMark(err error) error {
 	defer i.mu.Unlock()
 	switch {
 	case i.sending == sendClosed:
-		return fmt.Errorf("%w: the attempt is over", ErrNotSent)
+		return &notSentError{why: "the attempt is over"}
 	case err != nil:
 		i.sending = sendUnmarked
-		return fmt.Errorf("%w: %w", ErrNotSent, err)
+		return &notSentError{cause: err}
 	case i.ctx.Err() != nil:
-		i.sending = sendClosed
-		return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(&i.ctx))
+		i.sending = sendUnmarked
+		return &notSentError{cause: context.Cause(&i.ctx)}
 	}
-	i.sending = sendMarked
+	i.sending, i.sent = sendMarked, true
 	return nil
 }
 
@@ -160,7 +160,7 @@ func MarkCommitted(ctx context.Context, result any) error {
 	case i.call.session == nil:
 		return errors.New("toolexec: MarkCommitted: a ReadOnly tool commits nothing")
 	}
-	raw, err := json.Marshal(result)
+	raw, err := marshalContained(result)
 	if err != nil {
 		raw = nil
 	}
@@ -202,6 +202,9 @@ func (i *invocation) settle(f *Failure) {
 		i.evidence = EvidenceCommitted
 	default:
 		i.endedAt = time.Now()
+		if f.unmarked && i.sent { // refused after it had been allowed: that proves nothing
+			f.Evidence = EvidenceInDoubt
+		}
 		f.Evidence = i.sentOr(f.Evidence)
 		i.evidence = f.Evidence
 	}
@@ -263,6 +266,9 @@ func (i *invocation) Late(res attempt.Result) {
 // judge says what the end of an attempt means; nil is success.
 func (i *invocation) judge(res attempt.Result) *Failure {
 	switch {
+	case i.succeeded && res.End != attempt.Returned: // in a method of its result's
+		i.encoded, i.encodeErr = nil, &endError{res}
+		return nil
 	case res.End != attempt.Returned:
 		f := &Failure{Code: CodeToolPanic, Err: &endError{res}}
 		f.complete()
@@ -274,7 +280,7 @@ func (i *invocation) judge(res attempt.Result) *Failure {
 	case i.succeeded:
 		return nil
 	}
-	return i.call.classify(&i.ctx, i.err)
+	return i.call.classify(i.err)
 }
 
 // endError is how a tool ended that did not return. Its text and Stack are for

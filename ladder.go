@@ -132,7 +132,7 @@ var sqlStates = map[string]rung{
 	"28":    refusing(CodeAuthenticationRequired), // invalid_authorization_specification
 	"3D000": refusing(CodeConfigError),            // invalid_catalog_name
 	"40000": rejecting(CodeSerializationConflict), // transaction_rollback
-	"40001": rejecting(CodeSerializationConflict), // serialization_failure
+	"40001": rejecting(CodeSerializationConflict),
 	"40002": rejecting(CodeConflict),              // transaction_integrity_constraint_violation
 	"40003": doubtful(CodeOutcomeUnknown),         // statement_completion_unknown
 	"40P01": rejecting(CodeSerializationConflict), // deadlock_detected
@@ -193,7 +193,7 @@ func rungOf(err error, budget int) (rung, bool) {
 		// Arguments are decoded before the tool runs, so this is a result.
 		return doubtful(CodeResultMalformed), true
 	}
-	if s, ok := err.(interface{ SQLState() string }); ok { //nolint:errorlint // as above
+	if s, ok := err.(interface{ SQLState() string }); ok {
 		if r, ok := sqlRung(s.SQLState()); ok {
 			return r, true
 		}
@@ -202,7 +202,7 @@ func rungOf(err error, budget int) (rung, bool) {
 		return r, true
 	}
 	// pgconn: nothing was sent of this statement. Earlier ones are another matter.
-	if s, ok := err.(interface{ SafeToRetry() bool }); ok && s.SafeToRetry() { //nolint:errorlint // as above
+	if s, ok := err.(interface{ SafeToRetry() bool }); ok && s.SafeToRetry() {
 		return unconnected(err, budget), true
 	}
 	return rung{}, false
@@ -256,8 +256,9 @@ func errnoRung(e syscall.Errno) (rung, bool) {
 	case syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
 		syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH:
 		return doubtful(CodeOutcomeUnknown), true
+	default:
+		return rung{}, false
 	}
-	return rung{}, false
 }
 
 func sqlRung(state string) (rung, bool) {
@@ -303,15 +304,15 @@ func typeName(err error) string {
 // something known, that knows better: url.Error says Timeout also for a dial
 // that timed out, which sent nothing.
 func vagueRung(err error) (rung, bool) {
-	if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() { //nolint:errorlint // the tree is walked node by node
+	if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() {
 		return doubtful(CodeDeadlineExceeded), true
 	}
-	if _, ok := err.(interface{ SafeToRetry() bool }); ok { //nolint:errorlint // as above
+	if _, ok := err.(interface{ SafeToRetry() bool }); ok {
 		// It is false, or rungOf had known: pgx 5.13 has no more than this to say about
 		// a connection lost after the statement was sent.
 		return doubtful(CodeOutcomeUnknown), true
 	}
-	switch e := err.(type) { //nolint:errorlint // as above
+	switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
 	case *url.Error:
 		// Most of net/http's own errors have no type (a GOAWAY, an answer that is not
 		// HTTP). They are no plain errors of the tool's, of which ErrorsMean speaks.

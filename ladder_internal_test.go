@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,8 +84,8 @@ func unrecognised(t *testing.T, err error) {
 
 // Errors with a behaviour.
 type (
-	stateError  string
-	safeToRetry struct {
+	stateError string
+	retryError struct {
 		safe bool
 		err  error
 	}
@@ -98,9 +99,9 @@ type (
 
 func (e stateError) Error() string      { return "ERROR: SQLSTATE " + string(e) }
 func (e stateError) SQLState() string   { return string(e) }
-func (e safeToRetry) Error() string     { return "conn busy" }
-func (e safeToRetry) SafeToRetry() bool { return e.safe }
-func (e safeToRetry) Unwrap() error     { return e.err }
+func (e retryError) Error() string      { return "conn busy" }
+func (e retryError) SafeToRetry() bool  { return e.safe }
+func (e retryError) Unwrap() error      { return e.err }
 func (e timeoutError) Error() string    { return "i/o timeout" }
 func (e timeoutError) Timeout() bool    { return e.is }
 func (e timeoutError) Unwrap() error    { return e.err }
@@ -136,19 +137,19 @@ func TestLadderSentinels(t *testing.T) {
 
 // An error that wraps itself ends no program.
 func TestLadderRings(t *testing.T) {
-	asks := &safeToRetry{safe: true}
+	asks := &retryError{safe: true}
 	asks.err = asks
 	asMeant(t, meansUnsent, asks)
 
 	wide := plainErrors{nil, nil}
 	wide[0], wide[1] = wide, wide
 	asMeant(t, meansExpired, timeoutError{is: true, err: wide})
-	asMeant(t, meansUnsent, safeToRetry{safe: true, err: wide})
+	asMeant(t, meansUnsent, retryError{safe: true, err: wide})
 
 	// Nor does looking inside change what is there.
 	inner := append(make(plainErrors, 0, 4), errors.New("x"))
 	below(plainErrors{inner, errors.New("y")}, maxInside)
-	assert.Nil(t, inner[:2][1])
+	assert.NoError(t, inner[:2][1])
 }
 
 // What the table knows and no type, sentinel or behaviour shows without
@@ -280,18 +281,18 @@ func TestLadderSQLStates(t *testing.T) {
 }
 
 func TestLadderSafeToRetry(t *testing.T) {
-	asMeant(t, meansUnsent, safeToRetry{safe: true})
-	asMeant(t, meansUnsent, safeToRetry{safe: true, err: context.DeadlineExceeded}) // the context was done before
-	asMeant(t, meansUnsent, safeToRetry{safe: true, err: context.Canceled})
-	asMeant(t, meansExpired, safeToRetry{safe: false, err: context.DeadlineExceeded})
+	asMeant(t, meansUnsent, retryError{safe: true})
+	asMeant(t, meansUnsent, retryError{safe: true, err: context.DeadlineExceeded}) // the context was done before
+	asMeant(t, meansUnsent, retryError{safe: true, err: context.Canceled})
+	asMeant(t, meansExpired, retryError{safe: false, err: context.DeadlineExceeded})
 	// Not to be taken for a refusal by a tool whose plain errors are refusals.
-	asMeant(t, meansBroken, safeToRetry{safe: false, err: errors.New("conn closed")})
-	asMeant(t, meansConflict, safeToRetry{safe: false, err: stateError("23503")})
-	asMeant(t, meansBroken, safeToRetry{safe: false, err: io.ErrUnexpectedEOF})
+	asMeant(t, meansBroken, retryError{safe: false, err: errors.New("conn closed")})
+	asMeant(t, meansConflict, retryError{safe: false, err: stateError("23503")})
+	asMeant(t, meansBroken, retryError{safe: false, err: io.ErrUnexpectedEOF})
 	// A password that was refused is refused again.
 	asMeant(t, means{ClassPermanent, CodeAuthenticationRequired, CategoryAuthorization, EvidenceInDoubt, EvidenceNotSent},
-		safeToRetry{safe: true, err: stateError("28P01")})
-	asMeant(t, meansUnsent, safeToRetry{safe: true, err: stateError("57P03")})
+		retryError{safe: true, err: stateError("28P01")})
+	asMeant(t, meansUnsent, retryError{safe: true, err: stateError("57P03")})
 
 	// pgx is not a requirement, so its types are not at hand here: see typeName.
 	assert.Equal(t, doubtful(CodeOutcomeUnknown), namedTypes["github.com/jackc/pgx/v5/pgconn.connLockError"])
@@ -402,7 +403,8 @@ func TestLadderSockets(t *testing.T) {
 			return nil, op("dial", syscall.ENETUNREACH)
 		}}
 		_, err := resolver.LookupHost(t.Context(), "shop.example.")
-		require.IsType(t, &net.DNSError{}, err)
+		var failed *net.DNSError
+		require.ErrorAs(t, err, &failed)
 		asMeant(t, meansUnsent, err)
 		client := newClient(t, nil)
 		client.Transport.(*http.Transport).DialContext = (&net.Dialer{Resolver: resolver}).DialContext
@@ -609,19 +611,19 @@ func TestLadderTLS(t *testing.T) {
 func TestLadderAlerts(t *testing.T) {
 	addr, config := tlsServer(t, &tls.Config{MinVersion: tls.VersionTLS13})
 	config.MaxVersion = tls.VersionTLS12
-	var real *net.OpError
-	require.ErrorAs(t, handshake(t, addr, config), &real)
+	var sent *net.OpError
+	require.ErrorAs(t, handshake(t, addr, config), &sent)
 
 	login := []int{42, 43, 44, 45, 46, 48, 49, 116}
 	setup := []int{40, 70, 120}
 	for n := range 256 {
-		alert := reflect.New(reflect.TypeOf(real.Err)).Elem()
+		alert := reflect.New(reflect.TypeOf(sent.Err)).Elem()
 		alert.SetUint(uint64(n))
 		want := meansBroken
 		switch {
-		case contains(login, n):
+		case slices.Contains(login, n):
 			want = meansRefusedLogin
-		case contains(setup, n):
+		case slices.Contains(setup, n):
 			want = meansRefusedSetup
 		}
 		asMeant(t, want, op("remote error", alert.Interface().(error)))
@@ -629,15 +631,6 @@ func TestLadderAlerts(t *testing.T) {
 	// A number of another type is no alert.
 	asMeant(t, meansBroken, op("remote error", tls.AlertError(42)))
 	unrecognised(t, tls.AlertError(42))
-}
-
-func contains(set []int, n int) bool {
-	for _, m := range set {
-		if m == n {
-			return true
-		}
-	}
-	return false
 }
 
 // --- rule 11: where one error joins several causes, the least certain wins ---
@@ -710,7 +703,7 @@ func fuzzLeaves() []error {
 		&net.DNSError{IsNotFound: true}, syscall.ECONNRESET, syscall.ENOENT, syscall.ETIMEDOUT,
 		&json.SyntaxError{}, &json.UnmarshalTypeError{Type: reflect.TypeFor[int]()},
 		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, tls.RecordHeaderError{},
-		x509.UnknownAuthorityError{}, tls.AlertError(42), &http.MaxBytesError{}, safeToRetry{}, safeToRetry{safe: true},
+		x509.UnknownAuthorityError{}, tls.AlertError(42), &http.MaxBytesError{}, retryError{}, retryError{safe: true},
 		stateError("23505"), stateError("28P01"), stateError("57014"), stateError("57P01"), stateError("P0001"), stateError("x"),
 		timeoutErrors{}, timeoutError{}, timeoutError{is: true}, Rejected(CodeConflict, nil), InDoubt(nil), NotSent(nil),
 		op("dial", errors.New("x")), op("read", errors.New("x")), op("write", errors.New("x")), op("remote error", errors.New("x")),
@@ -739,7 +732,7 @@ func (g *fuzzTree) byte() int {
 	return int(b)
 }
 
-func (g *fuzzTree) next(depth int) (error, int) { //nolint:revive // the error is the value here
+func (g *fuzzTree) next(depth int) (tree error, bound int) { //nolint:revive,staticcheck // the error is the value here
 	leaves := fuzzLeaves()
 	n := g.byte()
 	if depth > 12 || n < len(leaves) {
@@ -767,9 +760,9 @@ func (g *fuzzTree) next(depth int) (error, int) { //nolint:revive // the error i
 	case 6:
 		return &url.Error{Op: "Post", URL: "/", Err: err}, g.behaves(bound)
 	case 7:
-		return safeToRetry{safe: false, err: err}, g.behaves(bound)
+		return retryError{safe: false, err: err}, g.behaves(bound)
 	case 8: // states what it proves whatever is inside
-		return safeToRetry{safe: true, err: err}, unsentBound
+		return retryError{safe: true, err: err}, unsentBound
 	}
 	return op("dial", err), unsentBound
 }

@@ -35,11 +35,20 @@ import (
 
 var (
 	lawsSeed = flag.Uint64("laws.seed", 0, "run the laws with this seed alone, and show its trace")
-	lawsN    = flag.Uint64("laws.n", 300, "how many seeds the laws are run with")
+	lawsN    = flag.Uint64("laws.n", 180, "how many seeds the laws are run with")
 	lawsAll  = flag.Bool("laws.all", false, "go on after a seed that breaks a law, without traces")
 )
 
-const lawsNoRuns = true
+// BUG: the laws that the library does not keep yet. Each switch draws, or checks, what breaks one; the tests at the end
+// of this file show it in its smallest form.
+const (
+	lawsRuns        = false // TestLawsRepeatedCallReadsTheRecord, TestLawsRepeatNeverDeniesAnUnknown
+	lawsHandedRefs  = false // TestLawsNoAnswerHandsOutANewRef
+	lawsWaitersRead = false // TestLawsWaiterKnowsWhatIsCommitted
+	lawsNames       = false // TestLawsUndeclaredNamesStayOut
+	lawsReadsWait   = false // TestLawsReadWaitsAsTheRemoteSideWants
+	lawsLeases      = false // TestLawsRunningOwnerKeepsItsLease
+)
 
 func TestLaws(t *testing.T) {
 	if *lawsSeed > 0 {
@@ -132,7 +141,7 @@ func drawLaws(seed uint64) lawsConfig {
 	if r.IntN(4) == 0 {
 		c.oddObserver = 1 + r.IntN(3)
 	}
-	c.oddClassifier = r.IntN(6) == 0
+	c.oddClassifier, c.checkReads = r.IntN(6) == 0, lawsReadsWait
 	for n := range 3 + r.IntN(3) {
 		c.tools = append(c.tools, drawLawsTool(r, n, c.leased))
 	}
@@ -175,7 +184,7 @@ func drawLawsPolicy(r *rand.Rand) toolexec.Policy {
 		MaxAbandon:    lawsPick(r, 0, 10*time.Second),
 		MaxAbandoned:  lawsPick(r, 0, 0, 2),
 	}
-	if r.IntN(12) == 0 {
+	if r.IntN(8) == 0 {
 		p.Deadline, p.TotalDeadline = -1, lawsPick(r, -1, 10*time.Second)
 	}
 	return p
@@ -224,6 +233,32 @@ func (w *lawsWorld) live(t *testing.T) {
 	w.wires.Wait()
 	time.Sleep(time.Hour) // whatever timer is left fires now, and is noticed at the store
 	w.locked(w.settleClaims)
+	if !w.cfg.faulty() {
+		w.settleRecords(t)
+	}
+}
+
+// settleRecords: with a store that never failed nothing is left in hand by a process that closed, and every success
+// that a tool reported, however late, is a fact.
+func (w *lawsWorld) settleRecords(t *testing.T) {
+	page, _, err := w.base.List(t.Context(), toolexec.Query{Limit: 1000})
+	require.NoError(t, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, rec := range page {
+		killed := w.cfg.killAt > 0 && rec.Owner == "p0"
+		if rec.State == toolexec.StateInFlight && !killed {
+			w.broken("L9", "%s is still in flight for %s", rec.Ref, rec.Owner)
+		}
+		if w.cfg.killAt == 0 && slices.ContainsFunc(rec.Unresolved, func(u toolexec.Unresolved) bool { return u.Alive }) {
+			w.broken("L9", "%s has an attempt that is taken for alive", rec.Ref)
+		}
+		for _, d := range w.dispatches[rec.Key] {
+			if d.success && !d.proc.dead() && rec.State != toolexec.StateCommitted {
+				w.broken("L9", "%s is %s although dispatch %d succeeded", rec.Ref, rec.State, d.seq)
+			}
+		}
+	}
 }
 
 func (w *lawsWorld) process(n int) *lawsProcess {
@@ -242,7 +277,7 @@ func (w *lawsWorld) process(n int) *lawsProcess {
 
 func (w *lawsWorld) drawIntent(id int, r *rand.Rand) {
 	i := &lawsIntent{id: id, spec: lawsPick(r, w.cfg.tools...), scope: lawsPick(r, "", "tenant"), run: lawsPick(r, "", "run_1", "run_2")}
-	if lawsNoRuns {
+	if !lawsRuns {
 		i.run = ""
 	}
 	switch {
@@ -328,6 +363,9 @@ func (r *lawsRun) learn(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
 		return
 	}
 	plan.done, plan.doubt = plan.done || a.OK, plan.doubt || a.CommitState != toolexec.NotCommitted
+	if _, err := r.base.Load(context.Background(), lawsKey{Scope: plan.intent.scope, Ref: a.OperationRef}); err != nil && !lawsHandedRefs {
+		return
+	}
 	if plan.ref = a.OperationRef; !plan.done && rng.IntN(2) == 0 {
 		plan.ref = ""
 	}
@@ -371,7 +409,9 @@ type lawsCall struct {
 
 // unnamed reports whether neither the host nor the tool names the operation: it goes by a ref that was minted, now or
 // for an answer before.
-func (c *lawsCall) unnamed() bool { return c.intent.ref == "" && !c.intent.spec.ref && c.intent.spec.writes() }
+func (c *lawsCall) unnamed() bool {
+	return c.intent.ref == "" && !c.intent.spec.ref && c.intent.spec.writes()
+}
 
 type lawsCallsKey struct{}
 
@@ -544,6 +584,9 @@ func (r *lawsRun) nonsense(rng *rand.Rand) {
 	bad := lawsPick(rng,
 		`{"intent":"CANARY","note":1,"secret":{"deep":1}}`, `{"intent":1,"intent":2}`, `CANARY`,
 		`{"intent":1e400,"note":"","secret":""}`, `{"intent":99,"note":"CANARY","secret":"CANARY"}`)
+	if lawsNames && rng.IntN(4) == 0 {
+		bad = `{"intent":0,"note":"","secret":"","CANARY":1}`
+	}
 	call := toolexec.Call{Name: spec.name, Arguments: json.RawMessage(bad), RunID: lawsPick(rng, "", "run_1")}
 	if rng.IntN(6) == 0 {
 		call.Name = lawsCanary
@@ -576,12 +619,16 @@ func (t lawsTB) Helper()  {}
 
 // lawsAnswered checks one envelope; c is nil for a call that cannot have run.
 func lawsAnswered[T any](r *lawsRun, c *lawsCall, e *toolexec.Envelope[T], in int) *lawsAnswer {
-	checkEnvelope(r.t, *e)
+	if c == nil || !e.Replayed || c.id%4 == 0 { // replays are many and alike
+		checkEnvelope(r.t, *e)
+	}
 	raw, err := json.Marshal(e)
 	require.NoError(r.t, err)
 	a := &lawsAnswer{}
 	require.NoError(r.t, json.Unmarshal(raw, a))
-	lawsWords(r, raw)
+	if c != nil && c.id%8 == 0 {
+		lawsWords(r, raw)
+	}
 	text, isError := e.Observation()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -657,10 +704,11 @@ func (w *lawsWorld) believes(c *lawsCall, a *lawsAnswer) {
 		w.claims = append(w.claims, lawsClaim{key, identity, c.seq, c, fmt.Sprint(a.Code)})
 		w.noteNotBefore(key, a)
 	default:
-		if _, err := w.base.Load(context.Background(), key); err != nil && c.unnamed() && c.ref == "" {
+		if _, err := w.base.Load(context.Background(), key); err != nil && lawsHandedRefs && c.unnamed() && c.ref == "" {
 			w.broken("L1", "call %d: unknown (%s), and its ref %s names nothing: given again it would start anew", c.id, a.Code, key.Ref)
 		}
-		if known && !was.unrecorded && !c.hurried && !w.cfg.faulty() && w.cfg.latency == 0 {
+		read := lawsWaitersRead || a.Code != toolexec.CodeOperationInProgress
+		if known && read && !was.unrecorded && !c.hurried && !c.proc.dead() && !w.cfg.faulty() && w.cfg.latency == 0 {
 			w.broken("L3", "call %d: %s was committed, now it is unknown: %s", c.id, key.Ref, a.Code)
 		}
 	}
@@ -771,4 +819,302 @@ func (r *lawsRun) truth(key lawsKey) (toolexec.CommitState, bool) {
 		}
 	}
 	return toolexec.NotCommitted, true
+}
+
+// the laws in their smallest form ---------------------------------------------------------------
+
+// lawsTool is a Write that counts its runs.
+func lawsTool(runs *int, f func(ctx context.Context, n int) (string, error)) toolexec.Tool[lawsIn, string] {
+	return toolexec.Tool[lawsIn, string]{Name: "charge", Run: func(ctx context.Context, _ lawsIn) (string, error) {
+		*runs++
+		return f(ctx, *runs)
+	}}
+}
+
+// lawsHidden is a store that shows nothing but the interface, so that ownership is leased.
+type lawsHidden struct{ toolexec.Store }
+
+// L8: what a newer version wrote is left to a person, whole.
+func TestLawsRecordOfANewerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		var store toolexec.MemoryStore
+		x := toolexec.Executor{Store: &store}
+		charge := toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) { return "", toolexec.InDoubt(nil) }))
+		ctx := toolexec.WithOperationRef(t.Context(), "a")
+		charge.Call(ctx, lawsIn{})
+		rec, err := store.Load(ctx, toolexec.Key{Ref: "a"})
+		require.NoError(t, err)
+
+		raw, err := json.Marshal(rec)
+		require.NoError(t, err)
+		raw = []byte(strings.NewReplacer(`"state":"unknown"`, `"state":"half_done"`, `"effect":"write"`, `"effect":"cascade"`).Replace(string(raw)))
+		var newer toolexec.Record
+		require.NoError(t, json.Unmarshal(raw, &newer))
+		again, err := json.Marshal(newer)
+		require.NoError(t, err)
+		require.Equal(t, string(raw), string(again))
+		require.Equal(t, toolexec.CommitUnknown, newer.CommitState())
+
+		_, err = store.Save(ctx, newer)
+		require.NoError(t, err)
+		e := charge.Call(ctx, lawsIn{})
+		require.Equal(t, 1, runs)
+		require.Equal(t, toolexec.CommitUnknown, e.CommitState)
+		require.Equal(t, toolexec.NextEscalate, e.NextAction)
+		require.NoError(t, x.Close(ctx))
+	})
+}
+
+// BUG: a call that its run was refused before is answered not_committed from an empty record, without asking the store,
+// although the operation was carried out since (L2, L3).
+func TestLawsRepeatedCallReadsTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		runs := 0
+		charge := toolexec.Bind(&x, lawsTool(&runs, func(_ context.Context, n int) (string, error) {
+			if n == 1 {
+				return "", toolexec.Rejected(toolexec.CodeConflict, nil)
+			}
+			return "receipt", nil
+		}))
+		ctx := toolexec.WithOperationRef(t.Context(), "a")
+		require.Equal(t, toolexec.NotCommitted, charge.Call(toolexec.WithRunID(ctx, "run"), lawsIn{}).CommitState)
+		require.True(t, charge.Call(ctx, lawsIn{}).OK)
+		e := charge.Call(toolexec.WithRunID(ctx, "run"), lawsIn{})
+		require.Equal(t, toolexec.Committed, e.CommitState, "%s", e.Code)
+	})
+}
+
+// BUG: the same for an Idempotent operation whose outcome is unknown; begin must not answer "unchanged" from resume either.
+func TestLawsRepeatNeverDeniesAnUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		runs := 0
+		tool := lawsTool(&runs, func(_ context.Context, n int) (string, error) {
+			if n == 1 {
+				return "", toolexec.Rejected(toolexec.CodeConflict, nil)
+			}
+			return "", fmt.Errorf("lost")
+		})
+		tool.Effect = toolexec.Idempotent
+		charge := toolexec.Bind(&x, tool)
+		other, ctx := toolexec.WithOperationRef(t.Context(), "a"), toolexec.WithOperationRef(t.Context(), "b")
+		require.Equal(t, toolexec.NotCommitted, charge.Call(toolexec.WithRunID(other, "run"), lawsIn{}).CommitState)
+		require.Equal(t, toolexec.CommitUnknown, charge.Call(ctx, lawsIn{}).CommitState)
+		e := charge.Call(toolexec.WithRunID(ctx, "run"), lawsIn{})
+		require.Equal(t, toolexec.CommitUnknown, e.CommitState, "%s", e.Code)
+	})
+}
+
+// lawsFailingList fails List while told to.
+type lawsFailingList struct {
+	toolexec.Store
+	fails bool
+}
+
+func (s *lawsFailingList) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
+	if s.fails {
+		return nil, toolexec.Cursor{}, errLawsStore
+	}
+	return s.Store.List(ctx, q)
+}
+
+// BUG: an answer to a call without a ref hands out a ref that names nothing, while an equal operation is open. Given
+// again, as the answer says is safe, it starts that operation a second time (L1).
+func TestLawsNoAnswerHandsOutANewRef(t *testing.T) {
+	t.Run("the store cannot list", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := &lawsFailingList{Store: new(toolexec.MemoryStore)}
+			x := toolexec.Executor{Store: store}
+			runs := 0
+			charge := toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) { return "", toolexec.InDoubt(nil) }))
+			charge.Call(t.Context(), lawsIn{})
+			store.fails = true
+			e := charge.Call(t.Context(), lawsIn{})
+			store.fails = false
+			charge.Call(toolexec.WithOperationRef(t.Context(), e.OperationRef), lawsIn{})
+			require.Equal(t, 1, runs, "%s", e.Code)
+		})
+	})
+	t.Run("it waited for an equal call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var x toolexec.Executor
+			runs := 0
+			charge := toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) {
+				time.Sleep(1500 * time.Millisecond)
+				return "receipt", nil
+			}))
+			go charge.Call(t.Context(), lawsIn{})
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			e := charge.Call(ctx, lawsIn{})
+			time.Sleep(time.Minute)
+			charge.Call(toolexec.WithOperationRef(t.Context(), e.OperationRef), lawsIn{})
+			require.Equal(t, 1, runs, "%s %s", e.Code, e.NextAction)
+		})
+	})
+	t.Run("its Cooperative tool ended the goroutine", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var x toolexec.Executor
+			runs := 0
+			tool := lawsTool(&runs, func(context.Context, int) (string, error) { runtime.Goexit(); return "", nil })
+			tool.Cooperative = true
+			toolexec.Bind(&x, tool)
+			call := toolexec.Call{Name: "charge", Arguments: json.RawMessage(`{"intent":1,"note":"","secret":""}`)}
+			call.OperationRef = x.ExecuteAll(t.Context(), []toolexec.Call{call})[0].OperationRef
+			x.ExecuteAll(t.Context(), []toolexec.Call{call})
+			require.Equal(t, 1, runs)
+		})
+	})
+}
+
+// BUG: who waits for a call of its own process until its time is up answers "unknown" without a look at the record,
+// which another process has committed (L3: unknown only if the store cannot be read).
+func TestLawsWaiterKnowsWhatIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := lawsHidden{new(toolexec.MemoryStore)}
+		var first, second toolexec.Executor
+		first.Store, second.Store = store, store
+		runs := 0
+		tool := lawsTool(&runs, func(context.Context, int) (string, error) { time.Sleep(time.Minute); return "receipt", nil })
+		tool.Cooperative = true
+		tool.Verify = &toolexec.Verifier[lawsIn, string]{Lookup: func(context.Context, string, lawsIn) (toolexec.Finding[string], error) {
+			return toolexec.Found("receipt"), nil
+		}}
+		ctx := toolexec.WithOperationRef(t.Context(), "a")
+		here, there := toolexec.Bind(&first, tool), toolexec.Bind(&second, tool)
+		go here.Call(ctx, lawsIn{})
+		time.Sleep(20 * time.Second) // the lease is over
+		require.True(t, there.Call(ctx, lawsIn{}).OK)
+		e := here.Call(ctx, lawsIn{})
+		time.Sleep(time.Minute)
+		require.Equal(t, toolexec.Committed, e.CommitState, "%s", e.Code)
+	})
+}
+
+// BUG: the lease of an owner that runs, and outlives it (no deadline, or Cooperative), is not extended: another process
+// takes the attempt for lost, sees nothing after the settle window and sends again while the first can still send (L1).
+func TestLawsRunningOwnerKeepsItsLease(t *testing.T) {
+	for _, cooperative := range []bool{false, true} {
+		t.Run(fmt.Sprint("cooperative ", cooperative), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := lawsHidden{new(toolexec.MemoryStore)}
+				var first, second toolexec.Executor
+				first.Store, second.Store = store, store
+				runs, effects := 0, 0
+				tool := lawsTool(&runs, func(_ context.Context, n int) (string, error) {
+					if n == 1 {
+						time.Sleep(2 * time.Minute)
+					}
+					effects++
+					return "receipt", nil
+				})
+				if tool.Cooperative = cooperative; !cooperative {
+					tool.Policy = toolexec.Policy{Deadline: -1, TotalDeadline: -1}
+				}
+				tool.Verify = &toolexec.Verifier[lawsIn, string]{Authoritative: true, Lookup: func(context.Context, string, lawsIn) (toolexec.Finding[string], error) {
+					if effects > 0 {
+						return toolexec.Found("receipt"), nil
+					}
+					return toolexec.Absent[string](), nil
+				}}
+				ctx := toolexec.WithOperationRef(t.Context(), "a")
+				here, there := toolexec.Bind(&first, tool), toolexec.Bind(&second, tool)
+				go here.Call(ctx, lawsIn{})
+				for range 6 {
+					time.Sleep(16 * time.Second)
+					bounded, cancel := context.WithTimeout(ctx, time.Second)
+					there.Call(bounded, lawsIn{})
+					cancel()
+				}
+				time.Sleep(10 * time.Minute)
+				require.Equal(t, 1, effects)
+			})
+		})
+	}
+}
+
+// BUG: a member that the schema does not know is a byte of the arguments; it must not reach safe_details or what the
+// model reads (L6).
+func TestLawsUndeclaredNamesStayOut(t *testing.T) {
+	var x toolexec.Executor
+	runs := 0
+	toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) { return "", nil }))
+	e := x.Execute(t.Context(), toolexec.Call{Name: "charge", Arguments: json.RawMessage(`{"intent":0,"note":"","secret":"","CANARY":1}`)})
+	require.NotContains(t, fmt.Sprint(e.SafeDetails), lawsCanary)
+	text, _ := e.Observation()
+	require.NotContains(t, text, lawsCanary)
+}
+
+// BUG: after a read failed with an instant that the remote side gave, it is read again before (section 7, L5).
+func TestLawsReadWaitsAsTheRemoteSideWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		runs := 0
+		tool := lawsTool(&runs, func(context.Context, int) (string, error) {
+			f := toolexec.Rejected(toolexec.CodeRateLimited, nil)
+			f.RetryAfter = 20 * time.Second
+			return "", f
+		})
+		tool.Effect = toolexec.ReadOnly
+		search := toolexec.Bind(&x, tool)
+		until := search.Call(t.Context(), lawsIn{}).Retry.NotBefore
+		time.Sleep(time.Second)
+		require.True(t, until.Equal(search.Call(t.Context(), lawsIn{}).Retry.NotBefore))
+		require.Equal(t, 1, runs)
+	})
+}
+
+// lawsHangingStore answers one method only when its context ends, or after an hour.
+type lawsHangingStore struct {
+	toolexec.Store
+	hangs string
+}
+
+func (s *lawsHangingStore) hang(ctx context.Context, method string) error {
+	if method != s.hangs {
+		return nil
+	}
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return errLawsStore
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *lawsHangingStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	if err := s.hang(ctx, "Save"); err != nil {
+		return toolexec.Record{}, err
+	}
+	return s.Store.Save(ctx, r)
+}
+
+func (s *lawsHangingStore) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
+	if err := s.hang(ctx, "List"); err != nil {
+		return nil, toolexec.Cursor{}, err
+	}
+	return s.Store.List(ctx, q)
+}
+
+// BUG: store calls before the first attempt are bounded by the caller's context alone: a store that hangs holds its
+// caller beyond the total deadline (L4).
+func TestLawsHangingStoreEndsInTime(t *testing.T) {
+	for _, method := range []string{"Save", "List"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := toolexec.Executor{Store: &lawsHangingStore{new(toolexec.MemoryStore), method}}
+				runs := 0
+				charge := toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) { return "", nil }))
+				began := time.Now()
+				e := charge.Call(t.Context(), lawsIn{})
+				require.LessOrEqual(t, time.Since(began), toolexec.DefaultTotalDeadline+2*time.Second, "%s", e.Code)
+				require.Equal(t, 0, runs)
+			})
+		})
+	}
 }

@@ -89,6 +89,7 @@ type lawsDispatch struct {
 	unsent   bool      // and the tool proved that nothing was sent
 	proven   bool      // the tool proved that there is and will be no effect
 	resolved bool      // a person said so
+	success  bool      // the tool said that it has an effect
 	effect   bool      // it made one, or will
 	sentAt   time.Time
 	visible  time.Duration // how long after sentAt a look-up shows it
@@ -503,7 +504,7 @@ func (w *lawsWorld) proves(d *lawsDispatch, unsent bool) {
 // act is a tool's function: prepare, mark, send, answer.
 func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 	r := d.rng
-	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 3*time.Second, w.cfg.hang)) {
+	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 3*time.Second, w.hang(d))) {
 		return nil, w.interrupted(ctx, d)
 	}
 	if r.IntN(5) == 0 {
@@ -518,8 +519,23 @@ func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 		}
 		w.marked(d)
 	}
-	d.pause(ctx, lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second))
+	if lawsLeases || !w.outlasts(d) {
+		d.pause(ctx, lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second))
+	}
 	return w.request(ctx, d)
+}
+
+// outlasts reports whether d may still run when its lease is over, although its process lives.
+func (w *lawsWorld) outlasts(d *lawsDispatch) bool {
+	return w.cfg.leased && (d.spec.cooperative || d.spec.policy.TotalDeadline < 0)
+}
+
+// hang is how long d hangs.
+func (w *lawsWorld) hang(d *lawsDispatch) time.Duration {
+	if !lawsLeases && w.outlasts(d) && !d.spec.marks {
+		return 4 * time.Second
+	}
+	return w.cfg.hang
 }
 
 // interrupted is what an obedient tool returns that has sent nothing.
@@ -583,14 +599,14 @@ func (w *lawsWorld) request(ctx context.Context, d *lawsDispatch) (any, error) {
 		return w.answered(ctx, d, short)
 	case n < 50: // the answer is lost
 		w.send(d, true, short)
-		d.pause(ctx, lawsPick(r, time.Second, 3*time.Second, w.cfg.hang))
+		d.pause(ctx, lawsPick(r, time.Second, 3*time.Second, w.hang(d)))
 		return nil, w.inDoubt(d)
 	case n < 60: // it lands late
 		w.send(d, true, long)
 		return nil, w.inDoubt(d)
 	case n < 68: // it is dropped
 		w.send(d, false, 0)
-		d.pause(ctx, lawsPick(r, 0, 3*time.Second, w.cfg.hang))
+		d.pause(ctx, lawsPick(r, 0, 3*time.Second, w.hang(d)))
 		return nil, w.inDoubt(d)
 	case n < 74: // a gateway fails after the commit
 		w.send(d, true, 0)
@@ -654,6 +670,7 @@ func (w *lawsWorld) answered(ctx context.Context, d *lawsDispatch, after time.Du
 	if !w.done(d) { // sent by a dead process
 		return nil, w.inDoubt(d)
 	}
+	w.locked(func() { d.success = true })
 	switch d.rng.IntN(20) {
 	case 0:
 		return nil, nil //nolint:nilnil // a result like any other
@@ -664,6 +681,7 @@ func (w *lawsWorld) answered(ctx context.Context, d *lawsDispatch, after time.Du
 	case 3:
 		return map[string]any{"wrong": []int{1}}, nil
 	case 4:
+		w.locked(func() { d.success = false })
 		return lawsCrash{}, nil
 	}
 	return lawsReceipt(d.key), nil
@@ -687,12 +705,13 @@ func (w *lawsWorld) markedThenFails(ctx context.Context, d *lawsDispatch) (any, 
 	if !w.done(d) {
 		return nil, w.inDoubt(d)
 	}
+	w.locked(func() { d.success = true })
 	_ = toolexec.MarkCommitted(ctx, lawsReceipt(d.key)) // tried again at the end
 	switch d.rng.IntN(4) {
 	case 0:
 		panic(w.fails(d, "a crash"))
 	case 1:
-		d.pause(ctx, w.cfg.hang)
+		d.pause(ctx, w.hang(d))
 		return nil, w.fails(d, "after the commit")
 	case 2:
 		return nil, toolexec.Transient(w.fails(d, "after the commit"))
@@ -746,14 +765,13 @@ func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in l
 	found := w.shows(spec, key, started, r)
 	w.mu.Unlock()
 	none := toolexec.Finding[any]{}
-	fault := r.IntN(16)
-	switch fault {
+	switch r.IntN(16) {
 	case 0:
 		return none, errors.New(lawsCanary + "-lookup")
 	case 1:
 		return none, sql.ErrNoRows
-	case 2:
-		time.Sleep(lawsPick(r, time.Second, 5*time.Second)) // slow: reads first, answers later
+	case 2, 7, 8:
+		time.Sleep(lawsPick(r, 300*time.Millisecond, time.Second, 1900*time.Millisecond, 5*time.Second)) // reads first, answers later
 	case 3:
 		t := time.NewTimer(w.cfg.hang)
 		defer t.Stop()

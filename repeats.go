@@ -47,19 +47,33 @@ func (c *call) refuse(k repeatKey) {
 	c.refused, c.hasRefused = k, k.run != ""
 }
 
-// repeated returns a failure when this run was refused the same call before.
-func (c *call) repeated() *Failure {
+// repeated reports whether this run was refused the same call before.
+func (c *call) repeated() bool {
 	if c.operation == nil {
-		return nil
+		return false
 	}
 	if !c.hasRefused && c.runID != "" && c.intent.fingerprint != (Fingerprint{}) {
 		c.refuse(repeatKey{c.key.Scope, c.runID, c.t.name, c.intent.fingerprint.String()})
 	}
-	if !c.hasRefused || c.x.repeats.count(c.refused) == 0 {
-		return nil
+	return c.hasRefused && c.x.repeats.count(c.refused) > 0
+}
+
+// again is what a refusal becomes when this run met it before: an unchanged
+// retry, and a person's business once it has been repeated too often.
+func (c *call) again(f *Failure) *Failure {
+	if f.Evidence != EvidenceNotSent && f.Evidence != EvidenceRejected || !c.repeated() {
+		return f
 	}
-	f := &Failure{Code: CodeUnchangedRetry, Evidence: EvidenceNotSent}
+	return c.unchangedFailure(f)
+}
+
+func (c *call) unchangedFailure(was *Failure) *Failure {
+	f := &Failure{Code: CodeUnchangedRetry, Evidence: EvidenceNotSent, Details: was.Details, Fields: was.Fields, Err: was.Err}
 	f.complete()
+	if c.hasRefused && c.x.repeats.count(c.refused) > max(c.t.policy.MaxRepeats, 0) {
+		escalate := NextEscalate
+		f.Next = &escalate
+	}
 	return f
 }
 

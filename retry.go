@@ -202,7 +202,7 @@ func (b Backoff) sane() Backoff {
 
 func clamp(d, lo, hi time.Duration) time.Duration { return min(max(d, lo), hi) }
 
-// retryDecision answers both questions at once: is another attempt useful, and
+// mayRetry answers both questions at once: is another attempt useful, and
 // is it allowed?
 //
 //	useful   the class is transient, and retries and lifetime budget are left
@@ -215,7 +215,7 @@ func mayRetry(effect Effect, f *Failure, state CommitState) bool {
 	case ReadOnly:
 		return true
 	case Idempotent:
-		return state != Committed
+		return state == NotCommitted || state == CommitUnknown && f.Code != CodeOperationPending
 	}
 	return state == NotCommitted
 }

@@ -26,8 +26,9 @@ func retryStarts(t testing.TB, effect toolexec.Effect, p toolexec.Policy, err er
 	starts := execStart()
 	b := toolexec.Bind(&x, execTool("w", effect, func(context.Context) error { starts.note(); return err }))
 	e := caseChecked(t, b.Call(t.Context(), execOrder))
-	assert.Equal(t, starts.at[len(starts.at)-1], time.Since(starts.since), "no pause after the last")
-	return starts.at, e
+	at := starts.at()
+	assert.Equal(t, at[len(at)-1], time.Since(starts.since), "no pause after the last")
+	return at, e
 }
 
 func TestPolicyIsInheritedFieldByField(t *testing.T) {
@@ -64,7 +65,7 @@ func TestPolicyIsInheritedFieldByField(t *testing.T) {
 					tool := execTool("w", effect, func(context.Context) error { starts.note(); return unsent })
 					tool.Policy = row.tool
 					e := caseChecked(t, toolexec.Bind(&x, tool).Call(t.Context(), execOrder))
-					assert.Equal(t, row.starts, starts.at)
+					assert.Equal(t, row.starts, starts.at())
 					assert.Equal(t, toolexec.NotCommitted, e.CommitState)
 				})
 			})
@@ -234,14 +235,14 @@ func TestNothingIsInvokedBeforeNotBefore(t *testing.T) {
 					assert.Equal(t, toolexec.CodeRateLimited, again.Code, "same answer")
 					assert.Equal(t, first.Retry.NotBefore.UTC(), again.Retry.NotBefore.UTC(), "same instant")
 				}
-				assert.Equal(t, execSeconds(0), starts.at) // BUG: a read is invoked again at once, for each call
+				assert.Equal(t, execSeconds(0), starts.at()) // BUG: a read is invoked again at once, for each call
 				time.Sleep(time.Until(first.Retry.NotBefore))
 				b.Call(ctx, execOrder)
-				assert.Contains(t, starts.at, time.Minute)
+				assert.Contains(t, starts.at(), time.Minute)
 				if effect == toolexec.ReadOnly {
-					at := len(starts.at)
+					at := len(starts.at())
 					b.Call(toolexec.WithScope(t.Context(), "other tenant"), execOrder)
-					assert.Len(t, starts.at, at+1, "another scope has limits of its own")
+					assert.Len(t, starts.at(), at+1, "another scope has limits of its own")
 				}
 			})
 		})
@@ -314,7 +315,9 @@ func TestAbsurdPoliciesEnd(t *testing.T) {
 					assert.GreaterOrEqual(t, at, starts[max(i-1, 0)])
 					assert.Less(t, at, 10*time.Second)
 				}
-				assert.GreaterOrEqual(t, time.Until(e.Retry.NotBefore), time.Duration(0)-time.Duration(math.MaxInt64)*0)
+				if !e.Retry.NotBefore.IsZero() {
+					assert.GreaterOrEqual(t, time.Until(e.Retry.NotBefore), time.Duration(0))
+				}
 			})
 		})
 	}

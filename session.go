@@ -29,7 +29,8 @@ type session struct {
 	failure *FailureRecord
 	sticky  bool
 	fields  []FieldDigest
-	until   Instant // not_before
+	until   Instant   // not_before
+	beatAt  time.Time // the last renewal of the lease
 	timers  []*outlivingTimer
 }
 
@@ -210,10 +211,9 @@ func (s *session) nextAttempt(ctx context.Context) bool {
 		return true
 	}
 	_, err := s.update(ctx, func(r *Record) error {
-		if r.State != StateInFlight || r.Nonce != s.nonce {
-			return errOwnerLost
+		if err := s.renew(r, lease); err != nil {
+			return err
 		}
-		r.LeaseUntil = In(lease)
 		r.Attempts = max(r.Attempts, s.attemptsUsed()+1)
 		return nil
 	})
@@ -227,7 +227,7 @@ func (s *session) end(out outcome) (rec Record, stored bool) {
 	s.mu.Lock()
 	s.ended = true
 	if f := out.fail; f != nil {
-		s.failure = s.call.failureRecord(f)
+		s.failure = s.call.failureRecord(out.worthKeeping())
 		s.sticky = f.isSticky()
 		s.fields = s.call.rejectedFields(f)
 		if out.notBefore > 0 {
@@ -235,6 +235,7 @@ func (s *session) end(out outcome) (rec Record, stored bool) {
 		}
 	}
 	s.mu.Unlock()
+	s.stopTimersOf(nil)
 	s.watchOutliving()
 	ctx, cancel := s.call.afterwards(s.bookkeepingTime())
 	defer cancel()
@@ -253,7 +254,8 @@ func (s *session) abandonOnExit() {
 	ended := s.ended
 	s.mu.Unlock()
 	if !ended {
-		s.end(outcome{fail: &Failure{Code: CodeToolPanic}})
+		rec, _ := s.end(outcome{fail: s.call.exitFailure()})
+		s.call.saw(rec)
 	}
 }
 
@@ -318,8 +320,54 @@ func asCause(f *Failure) error {
 
 // outlivingTimer is a timer of an attempt that outlives its call.
 type outlivingTimer struct {
-	of    *invocation
+	of    *invocation // nil: of the ownership as a whole
 	timer *time.Timer
+}
+
+// keepAlive extends the lease for as long as the owner runs the operation,
+// which may be longer than the lease: without a total deadline, and in a
+// Cooperative tool.
+func (s *session) keepAlive() {
+	lease := s.call.t.lease
+	if lease == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beatAt = time.Now()
+	s.timers = append(s.timers, s.after(nil, lease/3, s.beat))
+}
+
+// beat extends the lease at the current version, and ends the tool's context
+// when the record is lost, or cannot be reached for as long as the lease runs.
+func (s *session) beat() {
+	lease := s.call.t.lease
+	ctx, cancel := s.call.afterwards(bookkeeping)
+	defer cancel()
+	_, err := s.update(ctx, func(r *Record) error { return s.renew(r, lease) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+	case err == nil:
+		s.beatAt = time.Now()
+		fallthrough
+	case !errors.Is(err, errOwnerLost) && time.Since(s.beatAt) < lease:
+		s.timers = append(s.timers, s.after(nil, lease/3, s.beat))
+	default:
+		for _, i := range s.tries {
+			i.ctx.Cancel(errOwnerLost)
+		}
+	}
+}
+
+// renew extends the lease of a record that is still this owner's.
+func (s *session) renew(r *Record, lease time.Duration) error {
+	if r.State != StateInFlight || r.Nonce != s.nonce {
+		return errOwnerLost
+	}
+	r.LeaseUntil = In(lease)
+	return nil
 }
 
 // watchOutliving starts, for each attempt that still runs, the heartbeat that

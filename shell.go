@@ -40,6 +40,7 @@ type typedCall[In, Out any] struct {
 	in    In
 	first typedInvocation[In, Out]
 	used  bool // first is taken; owned by the caller's goroutine
+	exact bool // JSON gives back what the caller passed, behind interfaces too
 }
 
 // typedInvocation is one attempt of a typed tool.
@@ -57,6 +58,7 @@ func (s *typedCall[In, Out]) body() *invocation {
 		i.in = s.freshInput()
 	} else {
 		i.in = s.in
+		s.exact = !s.bound.t.opaqueInput || s.call.byName || s.givesBack()
 	}
 	s.used = true
 	i.bound, i.task, i.call = s.bound, i, &s.call
@@ -64,17 +66,55 @@ func (s *typedCall[In, Out]) body() *invocation {
 }
 
 // freshInput is what a further attempt gets: an attempt before it may have
-// changed what the input points to, or may still be running. The recorded
-// arguments are decoded anew, where JSON shows all there is.
+// changed what the input points to, or may still be running. The call's private
+// copy of the arguments is decoded anew, where that gives back what the caller
+// passed: not where fields are hidden from JSON, and not where a typed caller
+// put a type of its own behind an interface.
 func (s *typedCall[In, Out]) freshInput() In {
-	if s.call.arguments == nil || !s.bound.t.plainInput || s.bound.tool.IgnoreHidden {
+	c := &s.call
+	if c.arguments == nil || s.bound.tool.IgnoreHidden || !s.exact {
+		return s.in
+	}
+	if !s.bound.t.plainInput {
+		if in, ok := decodeContained[In](c.arguments); ok {
+			return in
+		}
 		return s.in
 	}
 	var in In
-	if err := json.Unmarshal(s.call.arguments, &in); err != nil {
+	if err := json.Unmarshal(c.arguments, &in); err != nil {
 		return s.in
 	}
 	return in
+}
+
+// givesBack reports whether the private copy decodes to just what a typed
+// caller passed, the types behind its interfaces included.
+func (s *typedCall[In, Out]) givesBack() bool {
+	in, ok := decodeContained[In](s.call.arguments)
+	return ok && reflect.DeepEqual(in, s.in)
+}
+
+// hasInterface reports whether values of t may hold types that JSON does not
+// give back.
+func hasInterface(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return hasInterface(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasInterface(t.Field(i).Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Run implements attempt.Task: the tool's function, then what must happen on

@@ -38,6 +38,8 @@ type Tool[In, Out any] struct {
 
 	// Run does the work. It must not keep or change In after it returned, and
 	// callers must not change what they passed while an attempt may still run.
+	// Each attempt gets a copy of its own, except of what a typed caller passed
+	// behind an interface or in fields that JSON does not see.
 	// It may run after its deadline, when it ignores its context; see Policy.
 	Run func(ctx context.Context, in In) (Out, error)
 
@@ -213,6 +215,7 @@ type tool struct {
 	exclusions       canonical.Exclusions
 	inputType        reflect.Type
 	ownSchema        bool // the input schema is the user's, so it may allow unknown members
+	opaqueInput      bool // In can hold types that JSON does not give back
 	plainInput       bool // encoding and decoding In runs no code of the user's
 	detailKeys       []string
 	maxResult        int
@@ -316,7 +319,8 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult, cooperative: t.Cooperative,
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil,
-		plainInput: canonical.Plain(reflect.TypeFor[In]()), detailKeys: slices.Clone(t.DetailKeys),
+		opaqueInput: hasInterface(reflect.TypeFor[In](), map[reflect.Type]bool{}),
+		plainInput:  canonical.Plain(reflect.TypeFor[In]()), detailKeys: slices.Clone(t.DetailKeys),
 		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal,
 		machine: machine{
 			tool: t.Name, effect: t.Effect, marksSent: t.MarksSent, unverifiable: t.Unverifiable, dedupeWindow: t.DedupeWindow,

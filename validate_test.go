@@ -558,7 +558,7 @@ func TestSchemaRefusesContradictions(t *testing.T) {
 		{failure, "category", nil},
 		{failure, "commit_state", nil},
 		{failure, "commit_state", "perhaps"},
-		// BUG: valid, although OK and committed go together.
+		// OK and committed go together.
 		{failure, "commit_state", "committed"},
 		{failure, "next_action", "continue"},
 		{failure, "next_action", nil},

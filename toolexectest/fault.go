@@ -94,18 +94,18 @@ func (f Fault) String() string {
 	return strings.Join(words, ", ")
 }
 
-func (l *Leg) words(way string) []string {
-	all := append([]string{}, l.ends()...)
-	if l.Delay > 0 {
-		all = append([]string{"delayed " + l.Delay.String()}, all...)
-	}
+// words says what happens on this way.
+func (l *Leg) words(way string) (words []string) {
 	if l.Hang > 0 {
-		all = append([]string{"hung " + l.Hang.String()}, all...)
+		words = append(words, way+" hung "+l.Hang.String())
 	}
-	for i := range all {
-		all[i] = way + " " + all[i]
+	if l.Delay > 0 {
+		words = append(words, way+" delayed "+l.Delay.String())
 	}
-	return all
+	for _, end := range l.ends() {
+		words = append(words, way+" "+end)
+	}
+	return words
 }
 
 // ends names what ends the attempt on this way.

@@ -117,22 +117,31 @@ func TestFaults(t *testing.T) {
 
 // An attempt that is cancelled gives up at once, and its request goes on.
 func TestFaultsObeyCancel(t *testing.T) {
-	for name, fault := range map[string]toolexectest.Fault{
-		"request dropped": toolexectest.DropRequest(),
-		"request delayed": toolexectest.DelayRequest(time.Hour),
-		"answer dropped":  toolexectest.DropAnswer(),
-		"answer delayed":  toolexectest.DelayAnswer(time.Hour),
+	for name, c := range map[string]struct {
+		fault   toolexectest.Fault
+		effects []time.Duration
+	}{
+		"request dropped":        {toolexectest.DropRequest(), nil},
+		"request delayed 1h0m0s": {toolexectest.DelayRequest(time.Hour), []time.Duration{time.Hour}},
+		"answer dropped":         {toolexectest.DropAnswer(), []time.Duration{0}},
+		"answer delayed 1h0m0s":  {toolexectest.DelayAnswer(time.Hour), []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				assert.Equal(t, name, fault.String()[:len(name)])
-				plan := toolexectest.Script(fault)
-				defer plan.Wait()
-				run := toolexectest.Wrap(plan, func(context.Context, string) (string, error) { return "a", nil })
+				assert.Equal(t, name, c.fault.String())
+				began := time.Now()
+				var effects []time.Duration
+				plan := toolexectest.Script(c.fault)
+				run := toolexectest.Wrap(plan, func(context.Context, string) (string, error) {
+					effects = append(effects, time.Since(began))
+					return "a", nil
+				})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errFaultTest) })
 				got := attemptFault(ctx, run)
 				assert.Equal(t, faultEnd{err: errFaultTest, took: time.Second}, got)
+				plan.Wait()
+				assert.Equal(t, c.effects, effects)
 			})
 		})
 	}
