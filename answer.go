@@ -72,7 +72,7 @@ func codeFor(code Code, state CommitState) Code {
 // failed is the envelope of a failure: state is the operation's, wait the time
 // until the next action is sensible, left the attempts (or corrections) left.
 func (c *call) failed(f *Failure, state CommitState, wait time.Duration, left int) head {
-	directive, next := advice(c.t.effect, f, state)
+	directive, next := advice(c.effect(), f, state)
 	return c.failure(f, state, directive, next, wait, left)
 }
 
@@ -98,13 +98,19 @@ func (c *call) failure(f *Failure, state CommitState, directive Directive, next 
 		v := *c.record.Verification
 		h.Verification = &v
 	}
-	h.speak(c.t.name, c.t.effect, f, c.t.verificationTool)
+	h.speak(c.t, f)
 	return h
 }
 
-// refOfFailure mints a read's ref: only a failure needs one.
+// refOfFailure is the ref that an answer hands out. A read's is minted here:
+// only a failure needs one. A guarded tool's that was minted and names no
+// record is kept back: given again it would start an operation beside an equal
+// one that is open, which a call without a ref does not.
 func (c *call) refOfFailure() string {
-	if c.key.Ref == "" {
+	switch {
+	case c.t.guarded() && (c.operation == nil || c.minted && c.record.State == StateAbsent):
+		return ""
+	case c.key.Ref == "" && !c.t.guarded():
 		c.key.Ref = mintRef()
 	}
 	if !validRef(c.key.Ref) {
@@ -132,14 +138,14 @@ func (c *call) ownFailure(out outcome, stored bool) head {
 		was.Err = f.Err
 		return c.failure(was, state, RetryNever, NextEscalate, 0, 0)
 	}
-	if state == CommitUnknown && c.t.effect == Idempotent && c.intent.approval && rec.Approval != nil && rec.Approval.Spent {
+	if state == CommitUnknown && c.effect() == Idempotent && c.intent.approval && rec.Approval != nil && rec.Approval.Spent {
 		return c.failure(f, state, RetryNever, NextVerifyOperation, c.wait(rec.NextCheckAt), 0)
 	}
 	left := c.attemptsLeft()
 	if f.isSticky() {
 		left = c.t.maxCorrect - rec.Corrections
 	}
-	directive, next := advice(c.t.effect, f, state)
+	directive, next := advice(c.effect(), f, state)
 	wait := out.notBefore
 	if next == NextVerifyOperation {
 		wait = max(c.wait(rec.NextCheckAt), out.notBefore)
@@ -259,7 +265,7 @@ const (
 	noteNotEncodable = "the result could not be encoded"
 	noteNotKept      = "the result is not kept for a replay: it is too large or could not be encoded"
 	noteWithheld     = "the result breaks the tool's output contract and is withheld; do not repeat the call"
-	noteGone         = "the result is no longer kept"
+	noteGone         = "the result is not known, or no longer kept"
 )
 
 // success answers for an attempt that succeeded now: the caller gets its result
@@ -295,12 +301,17 @@ func (c *call) verifiedSuccess(rec Record) head { return c.fromRecord(rec) }
 // replay answers with what an earlier call did.
 func (c *call) replay(rec Record) head {
 	h := c.fromRecord(rec)
-	h.Replayed = true
+	h.Replayed = h.OK
 	return h
 }
 
-// fromRecord answers with the recorded result, as a copy of the caller's own.
+// fromRecord answers with the recorded result, as a copy of the caller's own;
+// never with that of other arguments.
 func (c *call) fromRecord(rec Record) head {
+	if !c.isOf(&rec) {
+		c.record = rec
+		return c.refReused()
+	}
 	c.key = rec.Key
 	h := c.succeeded(verificationOf(&rec))
 	if rec.ResultPresent {

@@ -57,7 +57,7 @@ func (x *Executor) isolated(ctx context.Context, req Call) Envelope[json.RawMess
 	if t := x.toolNamed(req.Name); t == nil || !t.cooperative {
 		return x.Execute(ctx, req)
 	}
-	s, refused := x.prepare(req)
+	s, refused := x.prepare(ctx, req)
 	if refused != nil {
 		return *refused
 	}

@@ -68,20 +68,29 @@ func (c *call) do(ctx context.Context) (h head) {
 	c.caller = ctx
 	c.startClock()
 	if o := c.x.Observer; o != nil {
-		info := CallInfo{ID: c.id, Tool: c.t.name, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
-		ctx = observeStart(o, ctx, info)
+		var end func(*head)
+		ctx, end = c.observe(ctx, o, c.t.name)
 		c.startClock() // the observer's time is not the call's
-		defer func() {
-			info.OperationRef, info.Took, info.Done = c.key.Ref, time.Since(c.start), true
-			info.setAnswer(&h)
-			observeEnd(o, ctx, info)
-		}()
+		defer func() { end(&h) }()
 	}
 	if c.t.guarded() {
 		c.operation = new(operation)
 		return c.guarded(ctx)
 	}
 	return c.read(ctx)
+}
+
+// refusedAs answers a call that is not run, and tells the observer of both.
+func (c *call) refusedAs(ctx context.Context, tool string, answer func() head) head {
+	c.startClock()
+	o := c.x.Observer
+	if o == nil {
+		return answer()
+	}
+	_, end := c.observe(ctx, o, tool)
+	h := answer()
+	end(&h)
+	return h
 }
 
 // startClock reads the clock once for all that is measured from the start.
@@ -102,6 +111,14 @@ func (c *call) left() time.Duration {
 		return time.Duration(1<<63 - 1)
 	}
 	return time.Until(c.total)
+}
+
+// effect is the stricter of the tool's and its record's.
+func (c *call) effect() Effect {
+	if c.operation == nil || c.record.State == StateAbsent {
+		return c.t.effect
+	}
+	return c.t.strictest(c.record.Effect)
 }
 
 // outOfTime reports whether the total deadline had passed at the last reading.
@@ -234,7 +251,7 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		if s != nil {
 			state = s.commitState()
 		}
-		if !mayRetry(c.t.effect, i.fail, state) || ctx.Err() != nil || c.approvalSpent(s) {
+		if !mayRetry(c.effect(), i.fail, state) || ctx.Err() != nil || c.approvalSpent(s) {
 			return out
 		}
 		pause := max(wait.next(), i.fail.RetryAfter)
@@ -337,10 +354,9 @@ var errDeadline = deadlineError{}
 
 type deadlineError struct{}
 
-func (deadlineError) Error() string   { return "toolexec: the attempt's deadline has passed" }
-func (deadlineError) Unwrap() error   { return context.DeadlineExceeded }
-func (deadlineError) Timeout() bool   { return true }
-func (deadlineError) Temporary() bool { return true }
+func (deadlineError) Error() string { return "toolexec: the attempt's deadline has passed" }
+func (deadlineError) Unwrap() error { return context.DeadlineExceeded }
+func (deadlineError) Timeout() bool { return true }
 
 // cutFailure is what the end of the caller's patience means: its cancel, or a
 // deadline. Both say nothing about what was sent.
@@ -369,7 +385,7 @@ func (c *call) classify(err error) (f *Failure) {
 
 func (c *call) judge(err error) *Failure {
 	f := classification{classifiers: c.t.classifiers, oneRequest: c.t.oneRequest || c.t.effect == ReadOnly, plain: c.t.errorsMean}.classify(err)
-	if errors.Is(c.caller.Err(), context.Canceled) && errors.Is(err, context.Canceled) {
+	if errors.Is(c.caller.Err(), context.Canceled) && wraps(err, context.Canceled) {
 		f.Code, f.Class, f.Category = CodeCancelled, ClassTransient, CategoryInternal
 	}
 	return f

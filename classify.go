@@ -219,10 +219,38 @@ func (c classification) classify(err error) *Failure {
 // errors does not hold for it.
 func (c classification) unrecognised(err error) *Failure {
 	f := &Failure{Code: CodeToolFailed, Evidence: c.plain, unrecognised: true}
-	if errors.Is(err, context.Canceled) {
+	if wraps(err, context.Canceled) {
 		f.Evidence = EvidenceInDoubt
 	}
 	return f
+}
+
+// wraps is errors.Is for a sentinel, on a tree that may have no end.
+func wraps(err, sentinel error) bool {
+	nodes := maxErrorDepth
+	return wrapsWithin(err, sentinel, &nodes)
+}
+
+func wrapsWithin(err, sentinel error, nodes *int) bool {
+	for ; err != nil && *nodes > 0; *nodes-- {
+		if err == sentinel { //nolint:errorlint // the tree is walked node by node
+			return true
+		}
+		switch u := err.(type) { //nolint:errorlint // the tree is walked node by node
+		case interface{ Unwrap() error }:
+			err = u.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range u.Unwrap() {
+				if *nodes--; wrapsWithin(e, sentinel, nodes) {
+					return true
+				}
+			}
+			return false
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // maxErrorDepth bounds the walk: an error may wrap itself, or a great many.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -382,15 +381,4 @@ func recast[T, U any](e *Envelope[U]) Envelope[T] {
 		Unrecorded: e.Unrecorded, Verification: e.Verification, SafeDetails: e.SafeDetails, FieldErrors: e.FieldErrors,
 		AgentMessage: e.AgentMessage, UserMessage: e.UserMessage, cause: e.cause,
 	}
-}
-
-// clone gives e its own maps and slices, so that two callers share nothing.
-func (e Envelope[T]) clone() Envelope[T] {
-	e.SafeDetails = maps.Clone(e.SafeDetails)
-	e.FieldErrors = slices.Clone(e.FieldErrors)
-	if e.Verification != nil {
-		v := *e.Verification
-		e.Verification = &v
-	}
-	return e
 }

@@ -146,7 +146,7 @@ type Call struct {
 // Go error escapes it: what the world or the model can cause is an answer.
 // Bad arguments and unknown names are answered without running anything.
 func (x *Executor) Execute(ctx context.Context, req Call) Envelope[json.RawMessage] {
-	s, refused := x.prepare(req)
+	s, refused := x.prepare(ctx, req)
 	if refused != nil {
 		return *refused
 	}
@@ -171,10 +171,10 @@ type namedShell interface {
 }
 
 // prepare finds the tool and makes a call of the arguments.
-func (x *Executor) prepare(req Call) (namedShell, *Envelope[json.RawMessage]) {
+func (x *Executor) prepare(ctx context.Context, req Call) (namedShell, *Envelope[json.RawMessage]) {
 	t := x.toolNamed(req.Name)
 	if t == nil || req.Allowed != nil && !slices.Contains(req.Allowed, req.Name) {
-		h := x.unknownTool(req)
+		h := x.unknownTool(ctx, req)
 		return nil, &h
 	}
 	args := req.Arguments
@@ -183,7 +183,7 @@ func (x *Executor) prepare(req Call) (namedShell, *Envelope[json.RawMessage]) {
 	}
 	s, violations := t.parse(args)
 	if len(violations) > 0 {
-		h := x.malformed(t, req, violations)
+		h := x.malformed(ctx, t, req, violations)
 		return nil, &h
 	}
 	c := s.core()
@@ -238,18 +238,24 @@ func syntaxViolation(err error) FieldError {
 
 // malformed answers a call whose arguments cannot be used. The tool is not
 // invoked and nothing is recorded.
-func (x *Executor) malformed(t *tool, req Call, violations []FieldError) Envelope[json.RawMessage] {
+func (x *Executor) malformed(ctx context.Context, t *tool, req Call, violations []FieldError) Envelope[json.RawMessage] {
 	c := x.refusedCall(t, req)
 	f := malformedFields(violations)
 	c.refuse(repeatKey{req.Scope, req.RunID, t.name, digestOf(req.Arguments)})
-	return c.raw(c.remember(c.failed(c.again(f), NotCommitted, 0, t.maxCorrect)))
+	return c.raw(c.refusedAs(ctx, t.name, func() head {
+		return c.remember(c.failed(c.again(f), NotCommitted, 0, t.maxCorrect))
+	}))
 }
+
+// ruleUnknownMember is violated by a member whose name is the model's own text,
+// which does not belong among the safe details.
+const ruleUnknownMember = "additionalProperties"
 
 // malformedFields names every violation; details repeat the first.
 func malformedFields(violations []FieldError) *Failure {
 	f := malformed(CodeInvalidArguments, nil)
 	f.Fields = violations
-	if len(violations) > 0 && violations[0].Pointer != "" {
+	if len(violations) > 0 && violations[0].Pointer != "" && violations[0].Rule != ruleUnknownMember {
 		f.Details = Details{DetailField: violations[0].Pointer}
 		if a := violations[0].Allowed; len(a) > 0 {
 			f.Details[DetailAllowedValues] = strings.Join(a, ",")
@@ -260,24 +266,26 @@ func malformedFields(violations []FieldError) *Failure {
 
 // refusedCall is a call that never runs, made for its answer.
 func (x *Executor) refusedCall(t *tool, req Call) *call {
-	return &call{operation: new(operation), x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()}
+	return &call{operation: new(operation), x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()} //nolint:contextcheck // it is never run
 }
 
 // unknownTool answers a name that this caller cannot use, with the closest
 // ones that it can. The name itself is the model's text and is not repeated.
-func (x *Executor) unknownTool(req Call) Envelope[json.RawMessage] {
+func (x *Executor) unknownTool(ctx context.Context, req Call) Envelope[json.RawMessage] {
 	c := x.refusedCall(&tool{policy: x.Policy.over(defaultPolicy), machine: machine{effect: ReadOnly}}, req)
 	f := &Failure{Code: CodeUnknownTool, Evidence: EvidenceNotSent}
 	f.complete()
 	c.refuse(repeatKey{req.Scope, req.RunID, "", digestOf([]byte(req.Name))})
-	if c.repeated() {
-		return c.raw(c.unchanged(f))
-	}
-	if near := closest.Names(req.Name, x.allowed(req.Allowed), 3); len(near) > 0 {
-		f.Details = Details{DetailAllowedValues: strings.Join(near, ",")}
-		f.AgentMessage = "There is no tool of that name. Close to it: " + strings.Join(near, ", ") + "."
-	}
-	return c.raw(c.remember(c.failed(f, NotCommitted, 0, 0)))
+	return c.raw(c.refusedAs(ctx, cutText(req.Name, 64), func() head {
+		if c.repeated() {
+			return c.unchanged(f)
+		}
+		if near := closest.Names(req.Name, x.allowed(req.Allowed), 3); len(near) > 0 {
+			f.Details = Details{DetailAllowedValues: strings.Join(near, ",")}
+			f.AgentMessage = "There is no tool of that name. Close to it: " + strings.Join(near, ", ") + "."
+		}
+		return c.remember(c.failed(f, NotCommitted, 0, 0))
+	}))
 }
 
 // allowed are the registered names that a caller may use.

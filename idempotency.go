@@ -130,13 +130,14 @@ func (c *call) guardedMinted(ctx context.Context) head {
 		f, mine := c.x.prints.enter(same)
 		if mine {
 			defer c.x.prints.leave(same, f, &c.record)
-			open, err := c.x.findOpen(ctx, same)
+			open, err := c.findOpen(ctx, same)
 			if err != nil {
 				return c.guardUnavailable(err)
 			}
 			if open.State != StateAbsent {
 				c.adopt(open.Key)
 			}
+			c.x.prints.name(same, f, c.key)
 			return c.guardedKey(ctx, open)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
@@ -172,12 +173,14 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 	select {
 	case <-f.done:
 	case <-stop.Done():
-		c.glance()
-		return c.inProgress(), true
+		if c.minted { // the operation that was waited for is an equal one
+			c.adopt(c.x.prints.named(printKey{c.key.Scope, c.t.name, c.intent.fingerprint}, f))
+		}
+		return c.timeUp(), true
 	}
 	c.now = time.Now()
 	r := *f.record
-	if r.State == StateCommitted && r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint {
+	if r.State == StateCommitted && c.isOf(&r) {
 		c.key = r.Key
 		return c.replay(r), true
 	}
@@ -195,6 +198,11 @@ func (c *call) untilTotal(ctx context.Context) (context.Context, context.CancelF
 // own takes the operation through as many transitions as this call may.
 func (c *call) own(ctx context.Context, base Record) head {
 	c.record = base
+	if c.intent.repeat && base.State == StateAbsent {
+		if err := c.look(); err != nil {
+			return c.guardUnavailable(err)
+		}
+	}
 	looked := false // one look-up a call
 	for {
 		if f := c.mayStart(ctx); f != nil {
@@ -213,7 +221,7 @@ func (c *call) own(ctx context.Context, base Record) head {
 			}
 		case moveWait:
 			if !c.awaitOwner(ctx) {
-				return c.inProgress()
+				return c.timeUp()
 			}
 		case moveVerify:
 			if looked {
@@ -227,6 +235,19 @@ func (c *call) own(ctx context.Context, base Record) head {
 			return c.standing(mv)
 		}
 	}
+}
+
+// look loads the record for an answer that is given without a compare-and-swap.
+func (c *call) look() error {
+	ctx, cancel := c.afterwards(bookkeeping)
+	defer cancel()
+	rec, err := c.x.load(ctx, c.key)
+	if err == nil {
+		c.saw(rec)
+	} else if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return err
 }
 
 // begin asks the state machine and stores what it says. answered is true when
@@ -310,12 +331,17 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	switch {
 	case out.fail == nil:
 		return c.success(out.won, rec, stored), false
+	case !c.isOf(&rec):
+		return c.refReused(), false
 	case rec.State == StateCommitted:
 		return c.marked(rec, stored), false
 	}
 	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.left() > 0 {
 		*looked = true
 		c.verify(ctx)
+		if !c.isOf(&c.record) {
+			return c.refReused(), false
+		}
 		if c.record.State == StateCommitted {
 			return c.verifiedSuccess(c.record), false
 		}
@@ -371,7 +397,7 @@ func (c *call) peek(f *Failure) head {
 		return c.failed(f, CommitUnknown, 0, 0)
 	}
 	c.saw(rec)
-	if rec.Tool != c.t.name || rec.Fingerprint != c.intent.fingerprint && rec.State != StateReleased && rec.State != StateRejected {
+	if rec.Tool != c.t.name || !c.isOf(&rec) && rec.State != StateReleased && rec.State != StateRejected {
 		return c.standing(moveRefReused)
 	}
 	switch rec.State.Safe() {
@@ -400,13 +426,25 @@ func (c *call) budgetFor(f *Failure) int {
 	return c.t.maxAttempts
 }
 
-// glance looks at the record for what its answer says beside the commit state.
-func (c *call) glance() {
+// timeUp answers a call that waited for another owner until its time was up.
+// Meanwhile the operation may have been committed elsewhere.
+func (c *call) timeUp() head {
 	ctx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
-	if rec, err := c.x.load(ctx, c.key); err == nil {
+	rec, err := c.x.load(ctx, c.key)
+	if err == nil {
 		c.saw(rec)
 	}
+	if rec.State == StateCommitted && c.isOf(&rec) {
+		return c.replay(rec)
+	}
+	return c.inProgress()
+}
+
+// isOf reports whether a record is of this call's tool and arguments: asked on
+// every path that answers from a record.
+func (c *call) isOf(r *Record) bool {
+	return r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint
 }
 
 // saw notes a record and how the store's clock stands to ours: the reading was
@@ -505,8 +543,13 @@ func recoverStore(err *error) {
 
 // findOpen returns an operation of the same arguments that a minted ref must
 // not start anew; the zero Record when there is none.
-func (x *Executor) findOpen(ctx context.Context, k printKey) (Record, error) {
-	page, _, err := x.list(ctx, Query{
+func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
+	if c.t.lease > 0 && !c.total.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.total)
+		defer cancel()
+	}
+	page, _, err := c.x.list(ctx, Query{
 		Scope: &k.scope, Tool: k.tool, Fingerprint: k.print, Limit: 1,
 		States: []State{StateInFlight, StateUnknown, StateAwaitingApproval, StateEscalated},
 	})

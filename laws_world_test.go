@@ -504,7 +504,7 @@ func (w *lawsWorld) proves(d *lawsDispatch, unsent bool) {
 // act is a tool's function: prepare, mark, send, answer.
 func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 	r := d.rng
-	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 3*time.Second, w.hang(d))) {
+	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 2200*time.Millisecond, w.hang(d))) {
 		return nil, w.interrupted(ctx, d)
 	}
 	if r.IntN(5) == 0 {
@@ -771,7 +771,7 @@ func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in l
 	case 1:
 		return none, sql.ErrNoRows
 	case 2, 7, 8:
-		time.Sleep(lawsPick(r, 300*time.Millisecond, time.Second, 1900*time.Millisecond, 5*time.Second)) // reads first, answers later
+		time.Sleep(lawsPick(r, 300*time.Millisecond, time.Second, 1900*time.Millisecond, 1900*time.Millisecond, 5*time.Second)) // reads first, answers later
 	case 3:
 		t := time.NewTimer(w.cfg.hang)
 		defer t.Stop()
@@ -922,6 +922,12 @@ func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
 	}
 	if is.State == toolexec.StateInFlight && is.Nonce != was.Nonce && was.NotBefore.Time().After(is.Now) {
 		w.broken("L5", "%s begins before its not_before", is.Ref)
+	}
+	for _, spec := range w.cfg.tools {
+		late := spec.dedupe > 0 && is.Now.After(is.CreatedAt.Time().Add(spec.dedupe+w.cfg.slack()))
+		if late && spec.name == is.Tool && was.State == toolexec.StateUnknown && is.State == toolexec.StateInFlight {
+			w.broken("L1", "%s is sent again when the remote side may have forgotten it", is.Ref)
+		}
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 // speak writes both messages of a failure. An author's text replaces the
 // sentence about what happened; what follows from it is always ours.
-func (e *Envelope[T]) speak(tool string, effect Effect, f *Failure, verificationTool string) {
+func (e *Envelope[T]) speak(t *tool, f *Failure) {
+	tool, effect := t.name, t.effect
 	happened := f.AgentMessage
 	if happened == "" {
 		happened = happenedText(e.Code, f, tool)
@@ -20,10 +21,10 @@ func (e *Envelope[T]) speak(tool string, effect Effect, f *Failure, verification
 	if effect != ReadOnly {
 		parts = append(parts, stateText(e.CommitState))
 	}
-	parts = append(parts, e.nextText(tool, effect, verificationTool))
+	parts = append(parts, e.nextText(t))
 	e.AgentMessage = strings.Join(parts, " ")
 	if e.UserMessage = f.UserMessage; e.UserMessage == "" {
-		e.UserMessage = userText(e.NextAction, e.CommitState)
+		e.UserMessage = userText(e.Code, e.NextAction, e.CommitState)
 	}
 }
 
@@ -48,17 +49,17 @@ func stateText(s CommitState) string {
 	return "The change may have been made."
 }
 
-func (e *Envelope[T]) nextText(tool string, effect Effect, verificationTool string) string {
+func (e *Envelope[T]) nextText(t *tool) string {
 	switch e.NextAction {
 	case NextCorrectInput:
 		if e.Code == CodeUnknownTool {
 			return "Use the name of a tool that was offered."
 		}
-		return "Correct the arguments before calling " + tool + " again."
+		return "Correct the arguments before calling " + t.name + " again."
 	case NextWaitAndRetry:
-		return e.waitText(effect)
+		return e.waitText(t.effect)
 	case NextVerifyOperation:
-		return e.verifyText(tool, verificationTool)
+		return e.verifyText(t)
 	case NextRequestApproval:
 		return "A person must allow it first; do not call it before."
 	}
@@ -86,16 +87,21 @@ func wholeSecond(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (e *Envelope[T]) verifyText(tool, verificationTool string) string {
-	s := "Do not call " + tool + " again, by any route. Look up operation_ref " + e.OperationRef + " first"
-	if verificationTool != "" {
-		s += ", with " + verificationTool
+func (e *Envelope[T]) verifyText(t *tool) string {
+	s := "Do not call " + t.name + " again, by any route. "
+	switch {
+	case t.verificationTool != "":
+		return s + "Look up operation_ref " + e.OperationRef + " first, with " + t.verificationTool + "."
+	case t.verifiable:
+		return s + "Operation_ref " + e.OperationRef + " must be looked up first."
 	}
-	return s + "."
+	return s + "A person must look up operation_ref " + e.OperationRef + " first."
 }
 
-func userText(next NextAction, state CommitState) string {
+func userText(code Code, next NextAction, state CommitState) string {
 	switch {
+	case code == CodeUnknownTool: // only the model can act on it
+		return "This could not be done just now. It is being tried another way."
 	case next == NextVerifyOperation:
 		return "We are checking whether this went through."
 	case next == NextWaitAndRetry && state.Safe() == CommitUnknown:

@@ -29,7 +29,7 @@ type Event interface {
 
 // CallInfo is a call; what follows Done is known at its end.
 type CallInfo struct {
-	ID, Tool     string
+	ID, Tool     string // Tool as it was asked for: cut to 64 bytes, and perhaps no tool's name
 	Effect       Effect
 	Scope, RunID string
 
@@ -44,6 +44,17 @@ type CallInfo struct {
 	Replayed     bool
 	Unrecorded   bool
 	Cause        error // of a failure; may hold secrets
+}
+
+// observe tells o of the beginning of a call, and returns how to tell the end.
+func (c *call) observe(ctx context.Context, o Observer, tool string) (inside context.Context, end func(*head)) {
+	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
+	inside = observeStart(o, ctx, info)
+	return inside, func(h *head) {
+		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
+		info.setAnswer(h)
+		observeEnd(o, inside, info)
+	}
 }
 
 func (i *CallInfo) setAnswer(h *head) {
@@ -97,6 +108,7 @@ type VerificationInfo struct {
 	Key  Key
 
 	Done    bool
+	Took    time.Duration
 	Verdict Verdict
 	Failed  bool
 	Err     error

@@ -41,7 +41,7 @@ func (m *machine) approve(r *Record, s Statement, ttl time.Duration) error {
 		return refusedIn(r, "approve", StateAwaitingApproval)
 	}
 	r.Approval.Decision, r.Approval.Actor, r.Approval.Reason = decisionApproved, s.Actor, s.Evidence
-	r.Approval.Spent, r.Approval.Expires = false, In(ttl)
+	r.Approval.Spent, r.Approval.SpentBy, r.Approval.Expires = false, "", In(ttl)
 	r.note("approved", s.Actor, s.Evidence)
 	return nil
 }

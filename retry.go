@@ -19,11 +19,11 @@ const (
 	DefaultMaxAbandoned  = 8
 	DefaultMaxAbandon    = 5 * time.Minute
 	DefaultMaxRepeats    = 3
+	DefaultInitialPause  = 500 * time.Millisecond
+	DefaultMaxBackoff    = 30 * time.Second
 
-	defaultInitialPause = 500 * time.Millisecond
-	defaultMaxBackoff   = 30 * time.Second
-	leaseMargin         = 5 * time.Second
-	maxRetryAfter       = 24 * time.Hour
+	leaseMargin   = 5 * time.Second
+	maxRetryAfter = 24 * time.Hour
 )
 
 // Policy bounds the attempts of a call. It is a plain value, never written by
@@ -114,7 +114,7 @@ var defaultPolicy = Policy{
 	Deadline: DefaultDeadline, TotalDeadline: DefaultTotalDeadline, MaxRetries: DefaultMaxRetries,
 	MaxAttempts: DefaultMaxAttempts, MaxPause: DefaultMaxPause, MaxCorrections: DefaultMaxCorrection,
 	MaxAbandoned: DefaultMaxAbandoned, MaxAbandon: DefaultMaxAbandon, MaxRepeats: DefaultMaxRepeats,
-	Backoff: Backoff{Initial: defaultInitialPause, Max: defaultMaxBackoff, Multiplier: 2},
+	Backoff: Backoff{Initial: DefaultInitialPause, Max: DefaultMaxBackoff, Multiplier: 2},
 }
 
 // lifetime is MaxAttempts as a count.

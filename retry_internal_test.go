@@ -109,7 +109,7 @@ func FuzzDelays(f *testing.F) {
 		top := b.Max
 		switch {
 		case top == 0:
-			top = defaultMaxBackoff
+			top = DefaultMaxBackoff
 		case top < 0:
 			top = math.MaxInt64
 		}

@@ -66,6 +66,7 @@ func TestPolicyIsInheritedFieldByField(t *testing.T) {
 					tool.Policy = row.tool
 					e := caseChecked(t, toolexec.Bind(&x, tool).Call(t.Context(), execOrder))
 					assert.Equal(t, row.starts, starts.at())
+					assert.Equal(t, row.starts[len(row.starts)-1], time.Since(starts.since), "no pause after the last")
 					assert.Equal(t, toolexec.NotCommitted, e.CommitState)
 				})
 			})

@@ -75,7 +75,7 @@ func (s *session) allUnsent() bool {
 // report is the picture of all attempts. Called with mu held.
 func (s *session) report() *report {
 	rep := &report{
-		nonce: s.nonce, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
+		nonce: s.nonce, identity: s.call.intent.fingerprint, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
 		failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
 	}
 	for _, i := range s.tries {
@@ -94,7 +94,10 @@ func (s *session) include(rep *report, i *invocation) {
 	switch {
 	case i.evidence == EvidenceCommitted:
 		rep.commit(i, s.call.t)
-	case i.phase == phaseRunning: // the owner is running it: no evidence yet
+	case i.phase == phaseRunning:
+		if i.sentOr(EvidenceInDoubt) == EvidenceInDoubt {
+			rep.running = append(rep.running, s.unresolved(i))
+		}
 	case i.evidence == EvidenceInDoubt:
 		rep.open = append(rep.open, s.unresolved(i))
 	}

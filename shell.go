@@ -137,6 +137,9 @@ func (i *typedInvocation[In, Out]) Run(ctx context.Context) {
 // isEmpty reports whether a result is nil, "" or of length 0.
 func isEmpty[Out any](out *Out) bool {
 	v := reflect.ValueOf(out).Elem()
+	for v.Kind() == reflect.Interface && !v.IsNil() {
+		v = v.Elem()
+	}
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
 		return v.IsNil()

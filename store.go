@@ -219,6 +219,7 @@ type ApprovalRecord struct {
 	Summary  string  `json:"summary,omitempty"` // what the reviewer sees
 	Expires  Instant `json:"expires,omitzero"`
 	Spent    bool    `json:"spent,omitempty"`
+	SpentBy  string  `json:"spent_by,omitempty"` // the ownership whose dispatch spent it
 }
 
 // HistoryEntry is one step of an operation that did not succeed at once.

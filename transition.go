@@ -130,7 +130,7 @@ func (m *machine) create(r *Record, in *intent) {
 // start dispatches a record that holds no unresolved attempt, or an Idempotent
 // one that may be sent again.
 func (m *machine) start(r *Record, in *intent, now time.Time) move {
-	if in.repeat {
+	if in.repeat { // never of an unknown one: resume looks that up
 		return moveUnchanged
 	}
 	if r.NotBefore.Time().After(now) {
@@ -173,7 +173,7 @@ func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 		r.State = StateAwaitingApproval
 		return moveNeedApprove
 	}
-	a.Spent = true
+	a.Spent, a.SpentBy = true, in.nonce
 	return moveRun
 }
 
@@ -219,8 +219,8 @@ func (m *machine) loseOwner(r *Record) {
 	unsent := m.marksSent && !r.Sent && len(r.Unresolved) == 0
 	r.note("owner lost", r.Owner, "")
 	if unsent {
+		r.unspend(r.Nonce)
 		r.release()
-		r.unspend()
 		return
 	}
 	settles := At(r.LeaseUntil.Time().Add(m.settle))
@@ -246,7 +246,7 @@ func (m *machine) resume(r *Record, in *intent, now time.Time) move {
 // mayResend: the remote side still deduplicates, and no approval was spent on
 // the first dispatch.
 func (m *machine) mayResend(r *Record, in *intent, now time.Time) bool {
-	if r.State != StateUnknown || m.strictest(r.Effect) != Idempotent {
+	if r.State != StateUnknown || m.strictest(r.Effect) != Idempotent || in.repeat {
 		return false
 	}
 	if in.approval && (r.Approval == nil || r.Approval.Spent) {
@@ -273,6 +273,8 @@ type report struct {
 	attempts int          // the operation's dispatches, this ownership's included
 	first    bool         // it made at most one
 	open     []Unresolved // its attempts that are unresolved
+	running  []Unresolved // those that run on; unresolved once the record is not its owner's
+	identity Fingerprint  // of the arguments they were sent with
 
 	committed string // the attempt that succeeded; "" for none
 	result    []byte // its encoded result
@@ -289,7 +291,7 @@ type report struct {
 // another attempt: a duplicate effect.
 func (m *machine) apply(r *Record, rep *report) (duplicate bool) {
 	ours := r.State == StateInFlight && r.Nonce == rep.nonce
-	r.Unresolved = append(withoutOwner(r.Unresolved, rep.nonce), rep.open...)
+	r.join(rep, ours && !rep.ended)
 	if rep.failure != nil && (ours || r.CommittedBy == rep.committed && rep.committed != "") {
 		r.LastFailure = rep.failure
 	}
@@ -299,22 +301,37 @@ func (m *machine) apply(r *Record, rep *report) (duplicate bool) {
 	switch {
 	case rep.committed != "":
 		return m.commit(r, rep)
-	case r.State == StateCommitted:
-		r.Unresolved = nil // nothing is open on a fact
 	case ours && rep.ended:
 		m.end(r, rep)
 	case r.State == StateUnknown && len(r.Unresolved) == 0:
 		r.note("late evidence: nothing happened", "", "")
+		if rep.unsent {
+			r.unspend(rep.nonce)
+		}
 		r.release()
 	}
 	return false
+}
+
+// join replaces what was known of the owner's attempts. What runs under its
+// owner is no doubt yet. A record that is settled took them into account, by a
+// look-up after they had closed or by a person's word, and opens no more.
+func (r *Record) join(rep *report, owned bool) {
+	switch r.State {
+	case StateInFlight, StateUnknown, StateEscalated:
+	default:
+		return
+	}
+	r.Unresolved = append(withoutOwner(r.Unresolved, rep.nonce), rep.open...)
+	if !owned {
+		r.Unresolved = append(r.Unresolved, rep.running...)
+	}
 }
 
 // commit is final. A second success of another attempt of a Write is a
 // duplicate effect; the record stays as it is.
 func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
 	if r.State == StateCommitted && r.CommittedBy != "" && r.CommittedBy != rep.committed {
-		r.Unresolved = nil
 		return m.strictest(r.Effect) == Write
 	}
 	if r.State != StateCommitted {
@@ -323,7 +340,7 @@ func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
 			r.note("committed", "", "")
 		}
 	}
-	r.CommittedBy = rep.committed
+	r.CommittedBy, r.Fingerprint = rep.committed, rep.identity // the effect is of these arguments
 	r.setResult(rep)
 	r.settleCommitted(SourceExecution)
 	return false
@@ -355,7 +372,7 @@ func (m *machine) end(r *Record, rep *report) {
 	r.LeaseUntil = Instant{}
 	r.NotBefore = rep.notBefore
 	if rep.unsent {
-		r.unspend()
+		r.unspend(rep.nonce)
 	}
 	r.note(rep.describe(), "", "")
 	switch {
@@ -384,7 +401,7 @@ func (m *machine) doubt(r *Record) {
 	if r.UnknownSince.IsZero() {
 		r.UnknownSince = In(0)
 	}
-	if m.unverifiable {
+	if m.unverifiable && m.strictest(r.Effect) == Write { // an Idempotent one is sent again
 		m.escalate(r, "the tool is declared unverifiable")
 	}
 }
@@ -396,10 +413,11 @@ func (r *Record) release() {
 	r.Checks = 0
 }
 
-// unspend gives an approval back: the dispatch that spent it was never sent.
-func (r *Record) unspend() {
-	if r.Approval != nil {
-		r.Approval.Spent = false
+// unspend gives an approval back that an ownership spent: its dispatch was
+// never sent.
+func (r *Record) unspend(nonce string) {
+	if r.Approval != nil && r.Approval.SpentBy == nonce {
+		r.Approval.Spent, r.Approval.SpentBy = false, ""
 	}
 }
 

@@ -499,7 +499,9 @@ func (r *truthRow) test(t *testing.T, effect toolexec.Effect, door string) {
 		}
 		a := ask(w)
 		assert.Equal(t, r.want(effect), w.cell(a))
-		assert.NotEmpty(t, a.OperationRef)
+		if a.OK || a.CommitState != toolexec.NotCommitted { // else a minted ref that names no record is kept back
+			assert.NotEmpty(t, a.OperationRef)
+		}
 		if r.after != nil {
 			r.after(w)
 		}

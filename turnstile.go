@@ -15,6 +15,7 @@ type printKey struct {
 // flight is one call of this process that has an operation in hand.
 type flight struct {
 	done   chan struct{} // closed by leave; made by the first who waits
+	key    Key           // the operation in hand, once it is known; under the shard's mu
 	record *Record       // where that call left the operation; read after done
 }
 
@@ -55,6 +56,22 @@ func (t *turnstile[K]) enter(key K) (f *flight, mine bool) {
 	f = new(flight)
 	s.open[key] = f
 	return f, true
+}
+
+// name says which operation the flight has in hand.
+func (t *turnstile[K]) name(key K, f *flight, op Key) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.key = op
+}
+
+// named returns what name said.
+func (t *turnstile[K]) named(key K, f *flight) Key {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.key
 }
 
 // leave lets the next one in and tells those who wait where the operation is.

@@ -32,7 +32,9 @@ func (c *call) lookup(ctx context.Context) *lookup {
 		info := VerificationInfo{Tool: c.t.name, Key: c.key}
 		ctx = observeStart(o, ctx, info)
 		defer func() { info.Done = true; observeEnd(o, ctx, info) }()
+		began := time.Now()
 		l := c.ask(ctx)
+		info.Took = time.Since(began)
 		info.Verdict, info.Failed, info.Err = l.verdict, l.failed, l.err
 		l.started = started
 		return l

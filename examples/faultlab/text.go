@@ -49,12 +49,13 @@ func (p *page) line(format string, args ...any) {
 func (p *page) head() {
 	d := &documented
 	p.line("faultlab: %s for each attempt, up to %d retries, after %s and %s",
-		seconds(d.Deadline), d.MaxRetries, seconds(d.Backoff.Initial), seconds(2*d.Backoff.Initial))
+		seconds(d.Deadline), d.MaxRetries, seconds(d.Backoff.Initial), seconds(time.Duration(d.Backoff.Multiplier*float64(d.Backoff.Initial))))
 	if p.lab.speed == 1 {
 		p.line("Run at full length; times are rounded down to %s.", seconds(p.lab.grain()))
 	} else {
 		p.line("Run %d times faster than the times say (-real: at full length); they are rounded down to %s.", p.lab.speed, seconds(p.lab.grain()))
 	}
+	p.line("They add up attempts, pauses and look-ups, each at most as long as the policy allows.")
 	p.line("Charts: a column is %s; a digit begins an attempt, = it runs, . pause, ? look-up.", seconds(column))
 }
 
