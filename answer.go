@@ -312,6 +312,9 @@ func (c *call) fromRecord(rec Record) head {
 		c.record = rec
 		return c.refReused()
 	}
+	if rec.Unheard {
+		c.hear(rec)
+	}
 	c.key = rec.Key
 	h := c.succeeded(verificationOf(&rec))
 	if rec.ResultPresent {

@@ -25,7 +25,7 @@ type call struct {
 	x      *Executor
 	t      *tool
 	shell  shell
-	caller context.Context
+	caller context.Context //nolint:containedctx // a call is one request; what outlives it asks for its values and its cancel
 
 	id    string
 	key   Key
@@ -323,12 +323,12 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 	i.n = c.tries
 	if o := c.x.Observer; o != nil {
 		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
-		ctx = observeStart(o, ctx, info)
+		ctx = observeStart(ctx, o, info)
 		c.now = time.Now()
 		f := c.invoke(ctx, s, i)
 		info.Done, info.Took = true, time.Since(c.now)
 		info.setEnd(i, f)
-		observeEnd(o, ctx, info)
+		observeEnd(ctx, o, info)
 		return dispatched{i, f}
 	}
 	return dispatched{i, c.invoke(ctx, s, i)}
@@ -409,8 +409,8 @@ func (c *call) pause(ctx context.Context, d time.Duration, last *Failure) *Failu
 	}
 	if o := c.x.Observer; o != nil {
 		info := PauseInfo{Tool: c.t.name, Key: c.key, For: d, After: last.Code}
-		ctx = observeStart(o, ctx, info)
-		defer func() { info.Done = true; observeEnd(o, ctx, info) }()
+		ctx = observeStart(ctx, o, info)
+		defer func() { info.Done = true; observeEnd(ctx, o, info) }()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -464,13 +464,11 @@ func (c *call) runCheck() *Failure {
 	if err == nil {
 		return nil
 	}
-	var crash *containedError
-	if errors.As(err, &crash) {
+	if _, crashed := errors.AsType[*containedError](err); crashed {
 		return unsentFailure(CodeToolPanic, err)
 	}
 	f := &Failure{Err: err}
-	var own *Failure
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Failure](err); ok && own != nil {
 		*f = *own
 	}
 	f.Class, f.Code, f.Category, f.Evidence = ClassMalformed, CodeInvalidArguments, CategoryValidation, EvidenceNotSent

@@ -13,13 +13,13 @@ import (
 type Evidence uint8
 
 const (
-	// EvidenceInDoubt: the request may have been acted upon.
+	// EvidenceInDoubt means: the request may have been acted upon.
 	EvidenceInDoubt Evidence = 0
-	// EvidenceNotSent: provably nothing was sent.
+	// EvidenceNotSent means: provably nothing was sent.
 	EvidenceNotSent Evidence = 1
-	// EvidenceRejected: the remote side refused, and nothing changed.
+	// EvidenceRejected means: the remote side refused, and nothing changed.
 	EvidenceRejected Evidence = 2
-	// EvidenceCommitted: the effect exists.
+	// EvidenceCommitted means: the effect exists.
 	EvidenceCommitted Evidence = 3
 )
 
@@ -40,14 +40,14 @@ func (e Evidence) String() string {
 // constructors below name the fact they state); a Classifier makes one from an
 // error it knows. Zero fields take what Code implies; an empty Code takes what
 // Class implies.
-type Failure struct {
-	// Class: would repeating help?
+type Failure struct { //nolint:errname // the word of the domain
+	// Class means: would repeating help?
 	Class Class
 	// Code of the table, or the tool's own of the form CodePattern. Another
 	// text is replaced by TOOL_FAILED.
 	Code     Code
 	Category Category
-	// Evidence: could it have happened? Zero is "yes, it could".
+	// Evidence means: could it have happened? Zero is "yes, it could".
 	Evidence Evidence
 	// Next overrides the next action that Code implies while nothing was
 	// committed; nil leaves it.
@@ -167,7 +167,7 @@ func (e *notSentError) Error() string {
 	return ErrNotSent.Error() + ": " + e.why
 }
 
-func (e *notSentError) Is(target error) bool { return target == ErrNotSent } //nolint:errorlint // this is what Is is for
+func (e *notSentError) Is(target error) bool { return target == ErrNotSent }
 func (e *notSentError) Unwrap() error        { return e.cause }
 
 // Classifier says what an error means; ok is false when it does not know. It

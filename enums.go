@@ -1,5 +1,7 @@
 package toolexec
 
+import "slices"
+
 // The words of the contract. Each type is a string whose zero value is the
 // safe answer and prints as its word, so that a forgotten field never reads as
 // permission. A text this version does not know is kept as it came, is none of
@@ -40,11 +42,11 @@ func (e *Effect) UnmarshalText(b []byte) error { *e = Effect(dropWord(b, "write"
 type CommitState string
 
 const (
-	// CommitUnknown: an attempt is unresolved. Verify before sending anything.
+	// CommitUnknown means: an attempt is unresolved. Verify before sending anything.
 	CommitUnknown CommitState = ""
-	// NotCommitted: no attempt has an effect, now or later.
+	// NotCommitted means: no attempt has an effect, now or later.
 	NotCommitted CommitState = "not_committed"
-	// Committed: the effect exists. It never leaves this state.
+	// Committed means: the effect exists. It never leaves this state.
 	Committed CommitState = "committed"
 )
 
@@ -103,11 +105,11 @@ func (a *NextAction) UnmarshalText(b []byte) error {
 type Directive string
 
 const (
-	// RetryNever: do not call again.
+	// RetryNever means: do not call again.
 	RetryNever Directive = ""
-	// RetryAfterDelay: the same call may be made again after Retry.NotBefore.
+	// RetryAfterDelay means: the same call may be made again after Retry.NotBefore.
 	RetryAfterDelay Directive = "after_delay"
-	// RetryAfterInputFix: only with corrected arguments.
+	// RetryAfterInputFix means: only with corrected arguments.
 	RetryAfterInputFix Directive = "after_input_fix"
 )
 
@@ -128,15 +130,15 @@ func (d *Directive) UnmarshalText(b []byte) error { *d = Directive(dropWord(b, "
 type Class string
 
 const (
-	// ClassPermanent: repeating the same call cannot help.
+	// ClassPermanent means: repeating the same call cannot help.
 	ClassPermanent Class = ""
-	// ClassTransient: repeating may help, if the commit state allows it.
+	// ClassTransient means: repeating may help, if the commit state allows it.
 	ClassTransient Class = "transient"
-	// ClassEmptyResult: a final answer for these arguments: there is nothing.
+	// ClassEmptyResult means: a final answer for these arguments: there is nothing.
 	ClassEmptyResult Class = "empty_result"
-	// ClassMalformed: the arguments were refused before the tool ran.
+	// ClassMalformed means: the arguments were refused before the tool ran.
 	ClassMalformed Class = "malformed"
-	// ClassUnknownTool: there is no such tool for this caller.
+	// ClassUnknownTool means: there is no such tool for this caller.
 	ClassUnknownTool Class = "unknown_tool"
 )
 
@@ -159,15 +161,15 @@ func (c *Class) UnmarshalText(b []byte) error { *c = Class(dropWord(b, "permanen
 type Category string
 
 const (
-	// CategoryInternal: the program or its configuration.
+	// CategoryInternal means: the program or its configuration.
 	CategoryInternal Category = ""
-	// CategoryValidation: the arguments.
+	// CategoryValidation means: the arguments.
 	CategoryValidation Category = "validation"
-	// CategoryAuthorization: a permission, a credential or an approval.
+	// CategoryAuthorization means: a permission, a credential or an approval.
 	CategoryAuthorization Category = "authorization"
-	// CategoryConflict: durable state makes the request invalid.
+	// CategoryConflict means: durable state makes the request invalid.
 	CategoryConflict Category = "conflict"
-	// CategoryDependency: the remote side or the way to it.
+	// CategoryDependency means: the remote side or the way to it.
 	CategoryDependency Category = "dependency"
 )
 
@@ -193,11 +195,11 @@ func (c *Category) UnmarshalText(b []byte) error {
 type Source string
 
 const (
-	// SourceExecution: the tool's own successful run.
+	// SourceExecution means: the tool's own successful run.
 	SourceExecution Source = ""
-	// SourceLookup: a verifier found the effect.
+	// SourceLookup means: a verifier found the effect.
 	SourceLookup Source = "lookup"
-	// SourceOperator: a person said so, with evidence.
+	// SourceOperator means: a person said so, with evidence.
 	SourceOperator Source = "operator"
 )
 
@@ -215,21 +217,21 @@ func (s *Source) UnmarshalText(b []byte) error { *s = Source(dropWord(b, "execut
 type State string
 
 const (
-	// StateAbsent: no record.
+	// StateAbsent means: no record.
 	StateAbsent State = ""
-	// StateInFlight: one owner is running it.
+	// StateInFlight means: one owner is running it.
 	StateInFlight State = "in_flight"
-	// StateReleased: provably not committed; may run again.
+	// StateReleased means: provably not committed; may run again.
 	StateReleased State = "released"
-	// StateRejected: refused because of its input; sticky for these arguments.
+	// StateRejected means: refused because of its input; sticky for these arguments.
 	StateRejected State = "rejected"
-	// StateAwaitingApproval: held for a decision.
+	// StateAwaitingApproval means: held for a decision.
 	StateAwaitingApproval State = "awaiting_approval"
-	// StateUnknown: an attempt is unresolved; verify.
+	// StateUnknown means: an attempt is unresolved; verify.
 	StateUnknown State = "unknown"
-	// StateCommitted: the effect exists, for ever.
+	// StateCommitted means: the effect exists, for ever.
 	StateCommitted State = "committed"
-	// StateEscalated: a person must decide.
+	// StateEscalated means: a person must decide.
 	StateEscalated State = "escalated"
 )
 
@@ -268,10 +270,8 @@ func dropWord(b []byte, zero string) string {
 
 // known returns v if it is one of the listed values, else the first of them.
 func known[E ~string](v E, values ...E) E {
-	for _, k := range values {
-		if v == k {
-			return v
-		}
+	if slices.Contains(values, v) {
+		return v
 	}
 	return values[0]
 }

@@ -129,21 +129,29 @@ func (c *call) guardedMinted(ctx context.Context) head {
 	for {
 		f, mine := c.x.prints.enter(same)
 		if mine {
-			defer c.x.prints.leave(same, f, &c.record)
-			open, err := c.findOpen(ctx, same)
-			if err != nil {
-				return c.guardUnavailable(err)
-			}
-			if open.State != StateAbsent {
-				c.adopt(open.Key)
-			}
-			c.x.prints.name(same, f, c.key)
-			return c.guardedKey(ctx, open)
+			return c.ownPrint(ctx, same, f)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
 	}
+}
+
+// ownPrint runs the call while equal calls without a ref wait for it.
+func (c *call) ownPrint(ctx context.Context, same printKey, f *flight) head {
+	defer c.x.prints.leave(same, f, &c.record)
+	open, err := c.findOpen(ctx, same)
+	if err != nil {
+		return c.guardUnavailable(err)
+	}
+	if open.State != StateAbsent {
+		c.adopt(open.Key)
+	}
+	c.x.prints.name(same, f, c.key)
+	if open.State == StateCommitted {
+		open = Record{} // a listing has no bodies, and this one's result is wanted
+	}
+	return c.guardedKey(ctx, open)
 }
 
 // adopt continues the operation of key.
@@ -155,14 +163,19 @@ func (c *call) guardedKey(ctx context.Context, base Record) head {
 	for {
 		f, mine := c.x.flights.enter(c.key)
 		if mine {
-			defer c.x.flights.leave(c.key, f, &c.record)
-			return c.own(ctx, base)
+			return c.ownKey(ctx, f, base)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
 		base = *f.record // where the other one left it
 	}
+}
+
+// ownKey runs the call while others of the same key wait for it.
+func (c *call) ownKey(ctx context.Context, f *flight, base Record) head {
+	defer c.x.flights.leave(c.key, f, &c.record)
+	return c.own(ctx, base)
 }
 
 // awaitFlight waits for another call of this process. done is false when that
@@ -441,6 +454,16 @@ func (c *call) timeUp() head {
 	return c.inProgress()
 }
 
+// hear notes that a caller is told of a commit that nobody had heard of.
+func (c *call) hear(rec Record) {
+	ctx, cancel := c.afterwards(bookkeeping)
+	defer cancel()
+	_, _ = c.x.update(ctx, rec, func(r *Record) error { // unsaved, the next caller is told once more
+		r.Unheard = false
+		return nil
+	})
+}
+
 // isOf reports whether a record is of this call's tool and arguments: asked on
 // every path that answers from a record.
 func (c *call) isOf(r *Record) bool {
@@ -551,7 +574,7 @@ func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
 	}
 	page, _, err := c.x.list(ctx, Query{
 		Scope: &k.scope, Tool: k.tool, Fingerprint: k.print, Limit: 1,
-		States: []State{StateInFlight, StateUnknown, StateAwaitingApproval, StateEscalated},
+		Open: true,
 	})
 	if err != nil || len(page) == 0 {
 		return Record{}, err

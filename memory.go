@@ -49,8 +49,8 @@ const (
 // A committed record with nothing unusual in it is kept in a compact form, from
 // which its times come back in UTC.
 //
-// List leaves bodies out. A query for states other than committed, or with
-// DueBefore, asks an index, and costs next to nothing when it also names a
+// List leaves bodies out. A query for states other than committed, with Open or
+// with DueBefore, asks an index, and costs next to nothing when it also names a
 // fingerprint; any other query walks all records for each page.
 //
 // The store's clock starts at the wall clock and goes on with the monotonic
@@ -377,7 +377,7 @@ func (m *MemoryStore) keepLive(e *memoryEntry, r *Record, args, result []byte) {
 		l, _ = livePool.Get().(*memoryLive)
 		e.live = l
 	}
-	if l.indexed && (r.State == StateCommitted || r.Fingerprint != l.fingerprint) {
+	if l.indexed && (!indexable(r) || r.Fingerprint != l.fingerprint) {
 		m.unindex(l)
 	}
 	l.record = r.cloneHead()
@@ -388,7 +388,7 @@ func (m *MemoryStore) keepLive(e *memoryEntry, r *Record, args, result []byte) {
 		result = bytes.Clone(r.Result)
 	}
 	l.record.Key, l.record.Arguments, l.record.Result = e.key, args, result
-	if r.State != StateCommitted && !l.indexed {
+	if indexable(r) && !l.indexed {
 		l.key, l.fingerprint, l.indexed = e.key, r.Fingerprint, true
 		m.indexOf(l.fingerprint).add(l)
 	}
@@ -714,9 +714,13 @@ func (m *MemoryStore) headOf(key Key) (Record, bool) {
 	return r.cloneHead(), true
 }
 
+// indexable reports whether the index holds r: all but the many that are
+// committed and known to be.
+func indexable(r *Record) bool { return r.State != StateCommitted || r.Unheard }
+
 // indexed reports whether q selects nothing that the index leaves out.
 func (q Query) indexed() bool {
-	return len(q.States) > 0 && !slices.Contains(q.States, StateCommitted) || !q.DueBefore.IsZero()
+	return q.Open || len(q.States) > 0 && !slices.Contains(q.States, StateCommitted) || !q.DueBefore.IsZero()
 }
 
 func (m *MemoryStore) pickFromIndex(ctx context.Context, q Query, keys *smallestKeys) error {
@@ -895,14 +899,14 @@ func (e *memoryEntry) compact(r *Record) bool {
 		if len(texts[i]) > math.MaxUint16 {
 			return false
 		}
-		e.cuts[i] = uint16(len(texts[i]))
+		e.cuts[i] = uint16(len(texts[i])) //nolint:gosec // checked above
 	}
 	if shape := shapeOf(r); shape != e.shape.Value() {
 		e.shape = unique.Make(shape)
 	}
 	e.text = strings.Join(texts[:], "") // a copy, so that nothing large is pinned
 	e.created, e.settled, e.checked = nanos(r.CreatedAt.Time()), nanos(r.SettledAt.Time()), nanos(v.CheckedAt)
-	e.sum, e.attempts, e.flags = r.Fingerprint.Sum, uint16(r.Attempts), 0
+	e.sum, e.attempts, e.flags = r.Fingerprint.Sum, uint16(r.Attempts), 0 //nolint:gosec // plain has checked it
 	if r.Sent {
 		e.flags |= flagSent
 	}
@@ -920,7 +924,7 @@ func (e *memoryEntry) compact(r *Record) bool {
 
 // plain reports whether r is committed and has none of what compact leaves out.
 func plain(r *Record) bool {
-	return r.State == StateCommitted &&
+	return r.State == StateCommitted && !r.Unheard &&
 		r.LeaseUntil.IsZero() && r.NotBefore.IsZero() && r.NextCheckAt.IsZero() && r.UnknownSince.IsZero() &&
 		len(r.Unresolved) == 0 && len(r.RejectedFields) == 0 && len(r.History) == 0 &&
 		r.LastFailure == nil && r.Approval == nil && r.Checks == 0 && r.Corrections == 0 &&

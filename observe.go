@@ -49,11 +49,11 @@ type CallInfo struct {
 // observe tells o of the beginning of a call, and returns how to tell the end.
 func (c *call) observe(ctx context.Context, o Observer, tool string) (inside context.Context, end func(*head)) {
 	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
-	inside = observeStart(o, ctx, info)
+	inside = observeStart(ctx, o, info)
 	return inside, func(h *head) {
 		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
 		info.setAnswer(h)
-		observeEnd(o, inside, info)
+		observeEnd(inside, o, info)
 	}
 }
 
@@ -167,7 +167,7 @@ func (DuplicateEffect) EventName() string { return "duplicate_effect" }
 func (StoreNearlyFull) EventName() string { return "store_nearly_full" }
 
 // observeStart contains an observer: whatever it does, the call goes on.
-func observeStart(o Observer, ctx context.Context, e Event) context.Context {
+func observeStart(ctx context.Context, o Observer, e Event) context.Context {
 	inner := ctx
 	_ = contained(func() error {
 		if got := o.Start(ctx, e); got != nil {
@@ -178,7 +178,7 @@ func observeStart(o Observer, ctx context.Context, e Event) context.Context {
 	return inner
 }
 
-func observeEnd(o Observer, ctx context.Context, e Event) {
+func observeEnd(ctx context.Context, o Observer, e Event) {
 	_ = contained(func() error { o.End(ctx, e); return nil })
 }
 

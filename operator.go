@@ -68,6 +68,7 @@ func (m *machine) resolve(r *Record, state CommitState, s Statement, now time.Ti
 		r.note("resolved: committed", s.Actor, s.Evidence)
 		r.Verification = &Verification{CheckedAt: now, Source: SourceOperator}
 		r.settleCommitted(SourceOperator)
+		r.Unheard = true
 		return nil
 	case NotCommitted:
 		return m.resolveAbsent(r, s, now)

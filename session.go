@@ -20,18 +20,19 @@ type session struct {
 	call  *call
 	nonce string
 
-	mu      sync.Mutex // protects what follows; never held across a store call
-	rec     Record     // the newest version this process has seen
-	tries   []*invocation
-	few     [2]*invocation // the memory of tries, as a rule
-	before  int            // the operation's dispatches before this ownership
-	ended   bool           // the ownership is over: attempts can only add late evidence
-	failure *FailureRecord
-	sticky  bool
-	fields  []FieldDigest
-	until   Instant   // not_before
-	beatAt  time.Time // the last renewal of the lease
-	timers  []*outlivingTimer
+	mu       sync.Mutex // protects what follows; never held across a store call
+	rec      Record     // the newest version this process has seen
+	tries    []*invocation
+	few      [2]*invocation // the memory of tries, as a rule
+	before   int            // the operation's dispatches before this ownership
+	ended    bool           // the ownership is over: attempts can only add late evidence
+	answered bool           // an attempt ended after that: the caller may have its envelope
+	failure  *FailureRecord
+	sticky   bool
+	fields   []FieldDigest
+	until    Instant   // not_before
+	beatAt   time.Time // the last renewal of the lease
+	timers   []*outlivingTimer
 }
 
 // bookkeeping bounds a store call that must be tried also after the caller's
@@ -76,7 +77,7 @@ func (s *session) allUnsent() bool {
 func (s *session) report() *report {
 	rep := &report{
 		nonce: s.nonce, identity: s.call.intent.fingerprint, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
-		failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
+		late: s.answered, failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
 	}
 	for _, i := range s.tries {
 		i.mu.Lock()
@@ -301,6 +302,9 @@ func (s *session) storeLater() {
 // late adds what an attempt proved after its caller was answered.
 func (s *session) late(i *invocation, f *Failure) {
 	s.stopTimersOf(i)
+	s.mu.Lock()
+	s.answered = s.ended
+	s.mu.Unlock()
 	err := s.store()
 	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: i.n, Evidence: i.known(), Failure: asCause(f), StoreErr: err})
 	if err != nil && !errors.Is(err, ErrNotFound) {

@@ -15,7 +15,7 @@ import (
 
 // shell is one call's typed half. Its methods run the user's functions without
 // containment; the core contains them.
-type shell interface {
+type shell interface { //nolint:interfacebloat // not an extension: one type of this package has it
 	// body returns a fresh attempt, with a copy of the input and room for the
 	// output.
 	body() *invocation
@@ -108,8 +108,8 @@ func hasInterface(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return hasInterface(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if hasInterface(t.Field(i).Type, seen) {
+		for f := range t.Fields() {
+			if hasInterface(f.Type, seen) {
 				return true
 			}
 		}

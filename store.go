@@ -276,6 +276,9 @@ type Record struct {
 	// CommittedBy is the attempt whose own success committed the operation; ""
 	// when a look-up or a person did. Another attempt's success is a duplicate.
 	CommittedBy string `json:"committed_by,omitempty"`
+	// Unheard: it is committed, and no caller was told so yet. A call without a
+	// ref that repeats it is given this commit instead of making another.
+	Unheard bool `json:"unheard,omitempty"`
 
 	UnknownSince Instant        `json:"unknown_since,omitzero"`
 	SettledAt    Instant        `json:"settled_at,omitzero"`
@@ -344,7 +347,10 @@ func clonePtr[V any](p *V) *V {
 // Query selects records. Zero fields select all; the others are combined by
 // and.
 type Query struct {
-	States      []State
+	States []State
+	// Open selects what a call without a ref continues instead of starting
+	// anew; see Record.IsOpen.
+	Open        bool
 	Tool        string
 	Scope       *string // nil: every scope
 	Alias       string
@@ -365,6 +371,7 @@ type Cursor struct{ Key Key }
 func (q Query) Matches(r *Record) bool {
 	switch {
 	case len(q.States) > 0 && !slices.Contains(q.States, r.State),
+		q.Open && !r.IsOpen(),
 		q.Tool != "" && q.Tool != r.Tool,
 		q.Scope != nil && *q.Scope != r.Scope,
 		q.Alias != "" && q.Alias != r.Alias,
@@ -372,6 +379,19 @@ func (q Query) Matches(r *Record) bool {
 		return false
 	}
 	return q.DueBefore.IsZero() || r.dueBefore(q.DueBefore)
+}
+
+// IsOpen reports whether the operation is not over for its callers: it is in
+// flight, unknown, awaiting approval, escalated, or committed without anybody
+// having been told.
+func (r *Record) IsOpen() bool {
+	switch r.State {
+	case StateAbsent, StateReleased, StateRejected:
+		return false
+	case StateCommitted:
+		return r.Unheard
+	}
+	return true
 }
 
 func (r *Record) dueBefore(t time.Time) bool {

@@ -33,7 +33,7 @@ type Tool[In, Out any] struct {
 	Name string
 	// Description is for the model.
 	Description string
-	// Effect: Write is the zero value.
+	// Effect means: Write is the zero value.
 	Effect Effect
 
 	// Run does the work. It must not keep or change In after it returned, and
@@ -136,13 +136,13 @@ type Verifier[In, Out any] struct {
 type Verdict uint8
 
 const (
-	// CannotTell: the look-up says nothing.
+	// CannotTell means: the look-up says nothing.
 	CannotTell Verdict = 0
-	// FoundEffect: the effect of exactly this operation exists.
+	// FoundEffect means: the effect of exactly this operation exists.
 	FoundEffect Verdict = 1
-	// NoEffect: there is none, as of the look-up.
+	// NoEffect means: there is none, as of the look-up.
 	NoEffect Verdict = 2
-	// OtherEffect: something else goes by this ref, or several effects do.
+	// OtherEffect means: something else goes by this ref, or several effects do.
 	OtherEffect Verdict = 3
 )
 
@@ -342,15 +342,15 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 	return e, nil
 }
 
-func (e *tool) setVerifier(settle, deadline time.Duration, checks int, authoritative bool) {
+func (t *tool) setVerifier(settle, deadline time.Duration, checks int, authoritative bool) {
 	inherit(&settle, DefaultSettle)
 	inherit(&deadline, DefaultVerifyDeadline)
 	inherit(&checks, DefaultMaxChecks)
 	if checks < 0 {
 		checks = math.MaxInt
 	}
-	e.verifiable, e.authoritative = true, authoritative
-	e.settle, e.verifyDeadline, e.maxChecks = max(settle, 0), deadline, checks
+	t.verifiable, t.authoritative = true, authoritative
+	t.settle, t.verifyDeadline, t.maxChecks = max(settle, 0), deadline, checks
 }
 
 func compileSchema(given json.RawMessage, infer func() (json.RawMessage, error)) (*schema.Schema, error) {
@@ -368,7 +368,7 @@ func compileSchema(given json.RawMessage, infer func() (json.RawMessage, error))
 }
 
 // guarded reports whether operations of the tool are recorded.
-func (e *tool) guarded() bool { return e.effect != ReadOnly }
+func (t *tool) guarded() bool { return t.effect != ReadOnly }
 
 // Name returns the tool's name.
 func (b *Bound[In, Out]) Name() string { return b.t.name }

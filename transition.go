@@ -280,6 +280,7 @@ type report struct {
 	result    []byte // its encoded result
 	present   bool
 	digest    string
+	late      bool // the caller may have been answered before
 
 	failure   *FailureRecord
 	sticky    bool
@@ -335,7 +336,7 @@ func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
 		return m.strictest(r.Effect) == Write
 	}
 	if r.State != StateCommitted {
-		r.Verification = nil
+		r.Verification, r.Unheard = nil, rep.late
 		if len(r.History) > 0 || !rep.first {
 			r.note("committed", "", "")
 		}

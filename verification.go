@@ -30,8 +30,8 @@ func (c *call) lookup(ctx context.Context) *lookup {
 	started := c.storeNow()
 	if o := c.x.Observer; o != nil {
 		info := VerificationInfo{Tool: c.t.name, Key: c.key}
-		ctx = observeStart(o, ctx, info)
-		defer func() { info.Done = true; observeEnd(o, ctx, info) }()
+		ctx = observeStart(ctx, o, info)
+		defer func() { info.Done = true; observeEnd(ctx, o, info) }()
 		began := time.Now()
 		l := c.ask(ctx)
 		info.Took = time.Since(began)
@@ -116,8 +116,7 @@ func (q *lookupTask) judge(res attempt.Result) *lookup {
 // permanent: asking again cannot help. Only what the verifier, or a classifier,
 // states counts; an error that nobody knows may pass.
 func (c *call) permanent(err error) bool {
-	var own *Failure
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Failure](err); ok && own != nil {
 		return own.Class.Safe() == ClassPermanent
 	}
 	f := classification{classifiers: c.t.classifiers, oneRequest: true}.walk(err)

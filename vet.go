@@ -1,9 +1,6 @@
 package toolexec
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Vet says what the bound tools' declarations mean for the day when an answer
 // is lost, one finding a line, in the order of the tools' names. Ask it in a
@@ -43,7 +40,7 @@ func (t *tool) vet() (out []string) {
 	if p.Deadline > 0 && p.TotalDeadline > 0 && p.Deadline > p.TotalDeadline {
 		add("its deadline of %v can never pass within its total deadline of %v", p.Deadline, p.TotalDeadline)
 	}
-	if t.dedupeWindow > 0 && t.dedupeWindow < time.Duration(max(p.TotalDeadline, 0)) {
+	if t.dedupeWindow > 0 && t.dedupeWindow < max(p.TotalDeadline, 0) {
 		add("its DedupeWindow of %v is shorter than one call may take (%v)", t.dedupeWindow, p.TotalDeadline)
 	}
 	return out

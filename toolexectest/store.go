@@ -665,6 +665,7 @@ var listRules = []storeRule{
 	{"List selects by alias", checkFilter(func(q *toolexec.Query) { q.Alias = "alias-1" })},
 	{"List selects by fingerprint, its rule included", checkFilter(func(q *toolexec.Query) { q.Fingerprint = fingerprint(1) })},
 	{"List selects what is due before a moment", checkFilter(func(q *toolexec.Query) { q.DueBefore = base.Add(30 * time.Minute) })},
+	{"List selects what is open", checkFilter(func(q *toolexec.Query) { q.Open = true })},
 	{"List combines filters by and", checkFilter(func(q *toolexec.Query) {
 		q.States = []toolexec.State{toolexec.StateInFlight, toolexec.StateUnknown, toolexec.StateEscalated, toolexec.StateAwaitingApproval}
 		q.Tool, q.Scope, q.Fingerprint = "tool-1", new("scope-1"), fingerprint(1)
@@ -694,7 +695,7 @@ func variety() []toolexec.Record {
 		r := toolexec.Record{
 			Key:  toolexec.Key{Scope: []string{"", "scope-1", "Scope-1"}[n%3], Ref: "op-" + strconv.Itoa(i)},
 			Tool: "tool-" + strconv.Itoa(n%2), Alias: []string{"", "alias-1", "ALIAS-1", "alias-1 "}[n%4],
-			State: states[i%len(states)], Fingerprint: fingerprint(n % 5),
+			State: states[i%len(states)], Fingerprint: fingerprint(n % 5), Unheard: n%3 == 1,
 		}
 		if n%3 > 0 {
 			at := toolexec.At(base.Add(time.Duration(n) * 5 * time.Minute))

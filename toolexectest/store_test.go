@@ -349,6 +349,7 @@ func TestBrokenStores(t *testing.T) {
 		listAlias      = "List selects by alias"
 		listPrint      = "List selects by fingerprint, its rule included"
 		listDue        = "List selects what is due before a moment"
+		listOpen       = "List selects what is open"
 		listAnd        = "List combines filters by and"
 		order          = "List returns records in the order of their keys, bytewise, scope first"
 		paging         = "pages return every record once, and the zero Cursor ends them"
@@ -640,6 +641,14 @@ func TestBrokenStores(t *testing.T) {
 		{"List ignores the alias", ask(func(q *toolexec.Query) { q.Alias = "" }), []string{listAlias}},
 		{"List ignores the fingerprint", ask(func(q *toolexec.Query) { q.Fingerprint = toolexec.Fingerprint{} }), []string{listPrint, listAnd}},
 		{"List ignores when it is due", ask(func(q *toolexec.Query) { q.DueBefore = time.Time{} }), []string{listDue}},
+		{"List ignores whether it is open", ask(func(q *toolexec.Query) { q.Open = false }), []string{listOpen}},
+		{"List takes open for uncommitted", ask(func(q *toolexec.Query) {
+			if q.Open {
+				q.Open, q.States = false, []toolexec.State{
+					toolexec.StateInFlight, toolexec.StateAwaitingApproval, toolexec.StateUnknown, toolexec.StateEscalated,
+				}
+			}
+		}), []string{listOpen}},
 		{"List takes what is due for more", ask(func(q *toolexec.Query) {
 			if !q.DueBefore.IsZero() {
 				q.DueBefore = q.DueBefore.Add(time.Hour)

@@ -1,0 +1,104 @@
+package toolexec_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolexec/toolexec"
+)
+
+type replanOrder struct {
+	OrderID string `json:"order_id"`
+}
+
+// replanTool answers its first call after it has been given up on.
+func replanTool(x *toolexec.Executor, runs *int) *toolexec.Bound[replanOrder, string] {
+	return toolexec.Bind(x, toolexec.Tool[replanOrder, string]{Name: "refund", Run: func(context.Context, replanOrder) (string, error) {
+		if *runs++; *runs == 1 {
+			time.Sleep(3 * time.Second)
+		}
+		return "receipt", nil
+	}})
+}
+
+// A caller was told unknown, and then the commit came to light. An agent that
+// plans the call again, without its ref, is given that commit, once; after that
+// an equal call is a second, intended one.
+func TestReplanIsGivenTheCommitNobodyHeardOf(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		settle func(t *testing.T, x *toolexec.Executor, ref string)
+		source toolexec.Source
+		result bool
+	}{
+		{"late evidence", func(*testing.T, *toolexec.Executor, string) { time.Sleep(2 * time.Second) }, toolexec.SourceExecution, true},
+		{"a person's word", func(t *testing.T, x *toolexec.Executor, ref string) {
+			t.Helper()
+			_, err := (&toolexec.Supervisor{Executor: x}).Resolve(t.Context(), toolexec.Key{Ref: ref}, toolexec.Committed,
+				toolexec.Statement{Actor: "a person", Evidence: "the ledger"})
+			require.NoError(t, err)
+		}, toolexec.SourceOperator, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var x toolexec.Executor
+				runs := 0
+				refund := replanTool(&x, &runs)
+				first := refund.Call(t.Context(), replanOrder{"ORD-1"})
+				checkEnvelope(t, first)
+				require.Equal(t, toolexec.CommitUnknown, first.CommitState)
+				row.settle(t, &x, first.OperationRef)
+
+				again := refund.Call(t.Context(), replanOrder{"ORD-1"})
+				checkEnvelope(t, again)
+				assert.True(t, again.OK && again.Replayed, "%s", again.Code)
+				assert.Equal(t, first.OperationRef, again.OperationRef)
+				assert.Equal(t, row.source, again.Verification.Source)
+				assert.Equal(t, row.result, again.HasResult)
+				assert.Equal(t, 1, runs, "the effect is there already")
+
+				second := refund.Call(t.Context(), replanOrder{"ORD-1"})
+				checkEnvelope(t, second)
+				assert.True(t, second.OK && !second.Replayed)
+				assert.NotEqual(t, first.OperationRef, second.OperationRef)
+				assert.Equal(t, 2, runs, "an equal call that is meant")
+				require.NoError(t, x.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// Calling with the ref tells the caller too: the re-planned call after it is
+// another operation.
+func TestReplanAfterTheCommitWasHeardByRef(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		runs := 0
+		refund := replanTool(&x, &runs)
+		ref := refund.Call(t.Context(), replanOrder{"ORD-1"}).OperationRef
+		time.Sleep(2 * time.Second)
+		heard := refund.Call(toolexec.WithOperationRef(t.Context(), ref), replanOrder{"ORD-1"})
+		require.True(t, heard.OK && heard.Replayed)
+		assert.False(t, refund.Call(t.Context(), replanOrder{"ORD-1"}).Replayed)
+		assert.Equal(t, 2, runs)
+		require.NoError(t, x.Close(t.Context()))
+	})
+}
+
+// Two equal payments in a row can both be meant: a commit that its caller was
+// told of is not given to the next one.
+func TestReplanOfAnEqualCallThatIsMeant(t *testing.T) {
+	var x toolexec.Executor
+	runs := 1
+	refund := replanTool(&x, &runs)
+	for i := range 3 {
+		env := refund.Call(t.Context(), replanOrder{"ORD-1"})
+		assert.True(t, env.OK && !env.Replayed)
+		assert.Equal(t, i+2, runs)
+	}
+}
