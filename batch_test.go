@@ -296,7 +296,7 @@ func TestBatchCancelledHalfway(t *testing.T) {
 			{true, toolexec.CodeOK, toolexec.Committed},
 			{false, toolexec.CodeCancelled, toolexec.CommitUnknown},
 			{false, toolexec.CodeCancelled, toolexec.NotCommitted},
-			{false, toolexec.CodeCancelled, toolexec.NotCommitted}, // BUG: without a ref: GUARD_UNAVAILABLE
+			{false, toolexec.CodeCancelled, toolexec.NotCommitted}, // nor is the store asked
 		} {
 			checkEnvelope(t, all[i])
 			assert.Equal(t, want.ok, all[i].OK, "%d", i)
@@ -327,7 +327,7 @@ func TestBatchNamesTheOperationOfACooperativeToolThatExits(t *testing.T) {
 				e := batchRun(t, &x, batchCall("write", row.ref, 1))[0]
 				assert.Equal(t, toolexec.CommitUnknown, e.CommitState)
 				assert.Equal(t, toolexec.NextVerifyOperation, e.NextAction)
-				// BUG: minted and derived refs are not those of the operation, so nobody can look it up.
+				// Minted and derived refs too are those of the operation, so that it can be looked up.
 				assert.Equal(t, ref, e.OperationRef)
 			})
 		})

@@ -64,15 +64,31 @@ func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
 }
 
 // do is the core: prepare, run, answer.
-func (c *call) do(ctx context.Context) (h head) {
+func (c *call) do(ctx context.Context) head {
 	c.caller = ctx
 	c.startClock()
-	if o := c.x.Observer; o != nil {
-		var end func(*head)
-		ctx, end = c.observe(ctx, o, c.t.name)
-		c.startClock() // the observer's time is not the call's
-		defer func() { end(&h) }()
+	if c.x.Observer == nil {
+		return c.run(ctx)
 	}
+	return c.observed(ctx, c.t.name, c.run)
+}
+
+// observed tells the observer of the beginning and the end of what answers the
+// call, also when its goroutine dies on the way.
+func (c *call) observed(ctx context.Context, tool string, answer func(context.Context) head) (h head) {
+	o := c.x.Observer
+	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
+	ctx = observeStart(ctx, o, info)
+	c.startClock() // the observer's time is not the call's
+	defer func() {
+		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
+		info.setAnswer(&h)
+		observeEnd(ctx, o, info)
+	}()
+	return answer(ctx)
+}
+
+func (c *call) run(ctx context.Context) head {
 	if c.t.guarded() {
 		c.operation = new(operation)
 		return c.guarded(ctx)
@@ -83,14 +99,10 @@ func (c *call) do(ctx context.Context) (h head) {
 // refusedAs answers a call that is not run, and tells the observer of both.
 func (c *call) refusedAs(ctx context.Context, tool string, answer func() head) head {
 	c.startClock()
-	o := c.x.Observer
-	if o == nil {
+	if c.x.Observer == nil {
 		return answer()
 	}
-	_, end := c.observe(ctx, o, tool)
-	h := answer()
-	end(&h)
-	return h
+	return c.observed(ctx, tool, func(context.Context) head { return answer() })
 }
 
 // startClock reads the clock once for all that is measured from the start.
@@ -127,8 +139,8 @@ func (c *call) outOfTime() bool { return !c.total.IsZero() && !c.now.Before(c.to
 // read runs a ReadOnly tool: nothing is recorded, so every failure is
 // not_committed.
 func (c *call) read(ctx context.Context) head {
-	if h, refused := c.prepareRead(); refused {
-		return h
+	if refused := c.prepareRead(); refused != nil {
+		return *refused
 	}
 	out := c.attempts(ctx, nil)
 	if out.fail == nil {
@@ -143,9 +155,10 @@ func (c *call) read(ctx context.Context) head {
 
 // prepareRead refuses what must not run. Only a call within a run needs an
 // identity: to break loops.
-func (c *call) prepareRead() (head, bool) {
+func (c *call) prepareRead() *head {
 	if c.key.Ref != "" && !validRef(c.key.Ref) {
-		return c.invalidRef(), true
+		h := c.invalidRef()
+		return &h
 	}
 	f := c.identifyRead()
 	if f == nil {
@@ -153,9 +166,11 @@ func (c *call) prepareRead() (head, bool) {
 	}
 	switch {
 	case f != nil:
-		return c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect)), true
+		h := c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect))
+		return &h
 	case c.repeated():
-		return c.unchanged(&Failure{}), true
+		h := c.unchanged(&Failure{})
+		return &h
 	}
 	return c.x.gates.closed(c)
 }
@@ -395,7 +410,10 @@ func (c *call) judge(err error) *Failure {
 // is one that is slept and ends in time.
 func (c *call) worthWaiting(pause time.Duration, s *session) bool {
 	p := &c.t.policy
-	if c.tries > p.MaxRetries || c.tries >= p.lifetime() || pause > max(p.MaxPause, 0) || pause >= c.left() {
+	if c.tries > p.MaxRetries || c.tries >= p.lifetime() || pause > max(p.MaxPause, 0) {
+		return false
+	}
+	if !c.total.IsZero() && pause >= c.total.Sub(c.now) {
 		return false
 	}
 	return s == nil || s.attemptsUsed() < p.lifetime()

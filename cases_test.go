@@ -399,7 +399,7 @@ func casePanics() map[string]func() {
 		"nil":         func() { panic(nil) }, //nolint:govet // the point
 		"error":       func() { panic(errors.New(caseSecret)) },
 		"transient":   func() { panic(toolexec.NotSent(errors.New(caseSecret))) },
-		"nil pointer": func() { var p *caseOrder; _ = p.OrderID },
+		"nil pointer": func() { var p *caseOrder; _ = p.OrderID }, //nolint:govet // the point
 		"number":      func() { panic(7) },
 		"bad String":  func() { panic(casePanicking{}) },
 		"Goexit":      runtime.Goexit,
@@ -597,10 +597,10 @@ func TestSameRefusedCallIsStoppedWithinARun(t *testing.T) {
 		{"rejected write", toolexec.Call{Name: "refund_order", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeInvalidArguments, 1},
 		{"rejected write with its ref", toolexec.Call{Name: "refund_order", OperationRef: "a/1", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeInvalidArguments, 1},
 		{"write refused by state", toolexec.Call{Name: "charge_order", OperationRef: "a/1", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeConflict, 1},
-		// BUG: refused reads are answered UNCHANGED_RETRY for ever and never escalate.
+		// A read is no different: refused again and again, it escalates.
 		{"empty read", toolexec.Call{Name: "read_order", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeEmptyResult, 1},
 		{"refused read", toolexec.Call{Name: "get_denied", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeAuthenticationRequired, 1},
-		// BUG: what a Check refuses is not remembered, so the loop goes on.
+		// What a Check refuses is remembered as well.
 		{"checked read", toolexec.Call{Name: "checked_read", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeInvalidArguments, 0},
 		{"checked write", toolexec.Call{Name: "checked_write", Arguments: json.RawMessage(caseArgs)}, toolexec.CodeInvalidArguments, 0},
 	} {
@@ -1018,8 +1018,6 @@ func TestIdentityIsThatFromBeforeTheToolRan(t *testing.T) {
 				assert.Equal(t, "w:o", e.OperationRef)
 				assert.Equal(t, []string{"w:o", "w:o"}, refs)
 				require.Len(t, seen, 2)
-				// BUG: In has a json.RawMessage or an interface, so it counts as not plain, and the second attempt
-				// gets what the first made of it.
 				assert.Equal(t, seen[0], seen[1], "a further attempt gets what the first got")
 				again := caseChecked(t, b.Call(t.Context(), fresh()))
 				assert.True(t, again.OK && again.Replayed, "the same arguments are the same operation: %s", again.Code)

@@ -393,24 +393,24 @@ func (k *checker) transition(w *ckWorld, from State, event string, to State) {
 // real builds the library's session of s, to let it report.
 func (k *checker) real(w *ckWorld, s *ckSession) *session {
 	c := k.call(w, s.worker)
-	real := &session{call: c, nonce: s.nonce(), before: s.before, ended: s.ended}
+	ours := &session{call: c, nonce: s.nonce(), before: s.before, ended: s.ended}
 	if s.settled {
-		real.rec.State = StateCommitted
+		ours.rec.State = StateCommitted
 	}
 	if s.others {
-		real.rec.Unresolved = []Unresolved{{Attempt: "other"}}
+		ours.rec.Unresolved = []Unresolved{{Attempt: "other"}}
 	}
 	if f := s.failed.failure(); s.ended && f != nil {
 		c.arguments = []byte(k.cfg.inputs[s.input].json)
-		real.failure, real.sticky, real.fields = c.failureRecord(f), f.isSticky(), c.rejectedFields(f)
+		ours.failure, real.sticky, real.fields = c.failureRecord(f), f.isSticky(), c.rejectedFields(f)
 		if s.waits {
-			real.until = In(ckTick)
+			ours.until = In(ckTick)
 		}
 	}
 	for i := range s.tries {
-		real.tries = append(real.tries, k.realAttempt(w, c, &s.tries[i]))
+		ours.tries = append(real.tries, k.realAttempt(w, c, &s.tries[i]))
 	}
-	return real
+	return ours
 }
 
 func (k *checker) realAttempt(w *ckWorld, c *call, a *ckAttempt) *invocation {
@@ -970,9 +970,9 @@ func (k *checker) wouldRetry(w *ckWorld, i int) bool {
 	if f == nil || w.workers[i].tries > k.tool.policy.MaxRetries {
 		return false
 	}
-	real := k.real(w, s)
-	spent := k.cfg.inputs[s.input].approval && !real.allUnsent()
-	return mayRetry(k.tool.effect, f, real.commitState()) && !spent && real.attemptsUsed() < k.tool.policy.lifetime()
+	ours := k.real(w, s)
+	spent := k.cfg.inputs[s.input].approval && !ours.allUnsent()
+	return mayRetry(k.tool.effect, f, ours.commitState()) && !spent && ours.attemptsUsed() < k.tool.policy.lifetime()
 }
 
 // retry is session.nextAttempt and the dispatch after it.
@@ -1385,7 +1385,7 @@ func (k *checker) explore(limit int) (found ckFound) {
 			key := k.key(n)
 			id, known := ids[key]
 			if !known {
-				id = int32(len(origins)) //nolint:gosec // bounded by limit
+				id = int32(len(origins)) // bounded by limit
 				ids[key] = id
 				origins = append(origins, ckOrigin{at.id, branch})
 				settled = append(settled, n.record.State != StateInFlight && n.record.State != StateUnknown)
@@ -1417,7 +1417,7 @@ func unsettled(settled []bool, edges [][2]int32) int32 {
 	}
 	for id, ok := range settled {
 		if ok {
-			reached = append(reached, int32(id)) //nolint:gosec // bounded by the exploration
+			reached = append(reached, int32(id)) // bounded by the exploration
 		}
 	}
 	for len(reached) > 0 {
@@ -1430,7 +1430,7 @@ func unsettled(settled []bool, edges [][2]int32) int32 {
 			}
 		}
 	}
-	return int32(slices.Index(settled, false)) //nolint:gosec // as above
+	return int32(slices.Index(settled, false)) // as above
 }
 
 func (k *checker) path(origins []ckOrigin, id int32) (branches []int32) {

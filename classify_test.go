@@ -94,7 +94,7 @@ func TestConstructorsStateFacts(t *testing.T) {
 			w{toolexec.ClassTransient, "BUSY_HERE", toolexec.CategoryDependency, classifyNC, toolexec.RetryAfterDelay, toolexec.NextWaitAndRetry}},
 		{"class only", &toolexec.Failure{Class: toolexec.ClassTransient}, away, lost},
 		{"class of a newer version", &toolexec.Failure{Class: "eventual", Category: "weather"}, failedR, failedW},
-		// BUG: an evidence that this version does not know acts as a proof that nothing happened.
+		// An evidence that this version does not know proves nothing.
 		{"evidence of a newer version", &toolexec.Failure{Evidence: 42}, failedR, failedW},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestFailuresMayChooseTheNextActionWhereNothingHappened(t *testing.T) {
 		{toolexec.NextWaitAndRetry, toolexec.NextWaitAndRetry, toolexec.RetryAfterDelay},
 		{toolexec.NextEscalate, toolexec.NextEscalate, toolexec.RetryNever},
 		{"call_a_lawyer", toolexec.NextEscalate, toolexec.RetryNever},
-		// BUG: a failure that says continue breaks the contract: continue goes with ok alone.
+		// continue goes with ok alone.
 		{toolexec.NextContinue, toolexec.NextEscalate, toolexec.RetryNever},
 	} {
 		t.Run(row.next.String(), func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestLeastCertainOfJoinedErrorsWins(t *testing.T) {
 							errs[len(errs)-1-i] = err
 						}
 					}
-					for _, err := range []error{errors.Join(errs...), classifyTree(errs), fmt.Errorf("x: %w", classifyTree(errs))} {
+					for _, err := range []error{errors.Join(errs...), classifyTreeErrors(errs), fmt.Errorf("x: %w", classifyTreeErrors(errs))} {
 						e := classifyRun(t, &x, caseTool{}, err)
 						assert.Equal(t, row.state, e.CommitState)
 						assert.Equal(t, row.code, e.Code)
@@ -391,15 +391,15 @@ func TestLeastCertainOfJoinedErrorsWins(t *testing.T) {
 		}
 	}
 	var x toolexec.Executor
-	assert.Equal(t, classifyUnk, classifyRun(t, &x, caseTool{}, classifyTree{nil}).CommitState, "a tree of nothing says nothing")
-	assert.Equal(t, classifyUnk, classifyRun(t, &x, caseTool{}, classifyTree{}).CommitState)
+	assert.Equal(t, classifyUnk, classifyRun(t, &x, caseTool{}, classifyTreeErrors{nil}).CommitState, "a tree of nothing says nothing")
+	assert.Equal(t, classifyUnk, classifyRun(t, &x, caseTool{}, classifyTreeErrors{}).CommitState)
 }
 
-// classifyTree joins errors, and may hold nil; it cannot be compared.
-type classifyTree []error
+// classifyTreeErrors joins errors, and may hold nil; it cannot be compared.
+type classifyTreeErrors []error
 
-func (e classifyTree) Error() string   { return fmt.Sprintf("%d errors", len(e)) }
-func (e classifyTree) Unwrap() []error { return e }
+func (e classifyTreeErrors) Error() string   { return fmt.Sprintf("%d errors", len(e)) }
+func (e classifyTreeErrors) Unwrap() []error { return e }
 
 func TestEvidenceOfARequestIsEvidenceOfAnAttemptThatMakesOne(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -428,11 +428,11 @@ func TestEvidenceOfARequestIsEvidenceOfAnAttemptThatMakesOne(t *testing.T) {
 	}
 }
 
-// classifyCrashing is an error whose methods end otherwise than by returning.
-type classifyCrashing struct{ unwrap func() error }
+// classifyCrashingError is an error whose methods end otherwise than by returning.
+type classifyCrashingError struct{ unwrap func() error }
 
-func (e *classifyCrashing) Error() string { return "crashing" }
-func (e *classifyCrashing) Unwrap() error { return e.unwrap() }
+func (e *classifyCrashingError) Error() string { return "crashing" }
+func (e *classifyCrashingError) Unwrap() error { return e.unwrap() }
 
 func TestBrokenErrorsAreAnswered(t *testing.T) {
 	var nilFailure *toolexec.Failure
@@ -446,9 +446,9 @@ func TestBrokenErrorsAreAnswered(t *testing.T) {
 		{"wrapped nil Failure", fmt.Errorf("a: %w", error(nilFailure))},
 		{"nil url.Error", nilURL},
 		{"nil net.OpError", nilOp},
-		{"Unwrap panics", &classifyCrashing{func() error { panic(caseSecret) }}},
-		{"wrapped, Unwrap panics", fmt.Errorf("a: %w", &classifyCrashing{func() error { panic(caseSecret) }})},
-		{"Unwrap exits", &classifyCrashing{func() error { runtime.Goexit(); return nil }}},
+		{"Unwrap panics", &classifyCrashingError{func() error { panic(caseSecret) }}},
+		{"wrapped, Unwrap panics", fmt.Errorf("a: %w", &classifyCrashingError{func() error { panic(caseSecret) }})},
+		{"Unwrap exits", &classifyCrashingError{func() error { runtime.Goexit(); return nil }}},
 	} {
 		for _, effect := range []toolexec.Effect{toolexec.Write, toolexec.ReadOnly} {
 			t.Run(row.name+"/"+effect.String(), func(t *testing.T) {
@@ -457,7 +457,7 @@ func TestBrokenErrorsAreAnswered(t *testing.T) {
 					var e toolexec.Envelope[caseReceipt]
 					answered := false
 					var wg sync.WaitGroup
-					wg.Go(func() { // BUG: an error whose Unwrap exits takes the caller's goroutine with it
+					wg.Go(func() { // so that an error whose Unwrap exits cannot end the test
 						e = classifyRun(t, &x, caseTool{Effect: effect}, row.err)
 						answered = true
 					})
@@ -468,11 +468,11 @@ func TestBrokenErrorsAreAnswered(t *testing.T) {
 					if strings.Contains(row.name, "exits") {
 						return
 					}
-					// BUG: Error walks the cause, whose methods it then crashes in.
+					// The methods of the cause are not let out through ours.
 					assert.NotPanics(t, func() { caseClean(t, e) })
 					assert.NotPanics(t, func() { _ = e.Err().Error() })
 					if nilFailure == row.err { //nolint:errorlint // that one is ours
-						assert.NotPanics(t, func() { _ = errors.Is(e.Err(), io.EOF) }, "BUG: a nil Failure breaks the chain of our own error")
+						assert.NotPanics(t, func() { _ = errors.Is(e.Err(), io.EOF) }, "a nil Failure does not break the chain of our own error")
 					}
 				})
 			})

@@ -613,7 +613,7 @@ func TestNothingStartsWhenTheContextIsDone(t *testing.T) {
 							ctx = toolexec.WithOperationRef(ctx, ref)
 						}
 						e := caseChecked(t, b.Call(ctx, execOrder))
-						// BUG: without a ref the guard asks the store first, whose refusal is the context's: GUARD_UNAVAILABLE.
+						// The context is asked before the store, with a ref and without one.
 						assert.Equal(t, want, e.Code)
 						assert.Equal(t, toolexec.NotCommitted, e.CommitState)
 						assert.Equal(t, toolexec.RetryAfterDelay, e.Retry.Directive)
@@ -785,8 +785,7 @@ func TestMarkSent(t *testing.T) {
 			return errors.Join(err, io.EOF)
 		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
 		{"not declared, never marked", false, func(context.Context) error { return io.EOF }, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
-		// BUG: MarkSent wraps its cause beside ErrNotSent, and of joined errors the least certain wins: returning its
-		// error, as documented, proves nothing.
+		// MarkSent wraps its cause beside ErrNotSent; what it refuses is proof whatever that cause is.
 		{"not declared, refused mark returned", false, func(ctx context.Context) error {
 			time.Sleep(3 * time.Second)
 			return toolexec.MarkSent(ctx)
@@ -819,7 +818,7 @@ func TestMarkSent(t *testing.T) {
 				err := toolexec.MarkSent(ctx)
 				store.broken.Store(false)
 				assert.ErrorIs(t, err, toolexec.ErrNotSent)
-				return err // BUG: as above; unknown, or TOOL_FAILED where the tool declares that it marks
+				return err // as above, whether or not the tool declares that it marks
 			})
 			for _, marks := range []bool{false, true} {
 				tool.Name, tool.MarksSent = fmt.Sprint("w", marks), marks
@@ -903,7 +902,7 @@ func TestMarkCommitted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var x toolexec.Executor
 				b := toolexec.Bind(&x, execTool("w", toolexec.Write, func(ctx context.Context) error {
-					// BUG: a MarshalJSON that panics or exits ends the tool before the commit is marked.
+					// The commit is marked even if MarshalJSON panics or exits.
 					assert.NoError(t, toolexec.MarkCommitted(ctx, execUnmarshalable{how}))
 					return errors.New("x")
 				}))
@@ -938,7 +937,7 @@ func TestResultThatCannotBeEncoded(t *testing.T) {
 						caseClean(t, typed)
 						caseClean(t, named)
 						assert.Equal(t, 2, runs)
-						// BUG: a success whose MarshalJSON panics or exits is taken for a crash of the tool.
+						// A success whose MarshalJSON panics or exits is a success, not a crash of the tool.
 						assert.True(t, typed.OK, "its own caller gets it whole")
 						assert.Equal(t, execUnmarshalable{how}, typed.Result)
 						if effect == toolexec.ReadOnly {
@@ -1001,8 +1000,7 @@ func TestErrorOfANestedCallIsAsCertainAsItsEnvelope(t *testing.T) {
 		runs  int // of the outer tool
 	}{
 		{"unknown", []error{io.EOF, io.EOF, io.EOF}, toolexec.CommitUnknown, 1},
-		// BUG: the inner operation is unknown, but its last attempt was not sent, and the cause of the error is all
-		// that is looked at: the outer write is run again and told not_committed.
+		// The envelope of the inner operation counts, not the cause of its last attempt.
 		{"unknown, last attempt not sent", []error{io.EOF, toolexec.NotSent(nil), toolexec.NotSent(nil)}, toolexec.CommitUnknown, 1},
 		{"unknown, last attempt rejected", []error{io.EOF, toolexec.Rejected(toolexec.CodeConflict, nil)}, toolexec.CommitUnknown, 1},
 	} {
@@ -1032,7 +1030,7 @@ func TestRefusedNestedCallProvesNothingOfWhatCameBefore(t *testing.T) {
 		name string
 		end  error // of the inner attempt
 	}{
-		// BUG: the inner tool's own statement is found in the cause, and taken for one of the outer attempt.
+		// The inner tool's own statement is in the cause, and is none of the outer attempt.
 		{"rejected", toolexec.Rejected(toolexec.CodeConflict, nil)},
 		{"invalid", toolexec.Invalid("order_id", "")},
 		{"not sent", &toolexec.Failure{Code: toolexec.CodeConfigError, Evidence: toolexec.EvidenceNotSent}},

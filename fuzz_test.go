@@ -87,7 +87,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var e toolexec.Envelope[json.RawMessage]
 		if err := json.Unmarshal(raw, &e); err != nil {
-			assert.True(t, reflect.DeepEqual(e, toolexec.Envelope[json.RawMessage]{}), "a refused envelope leaves traces")
+			assert.Zero(t, e, "a refused envelope leaves traces")
 			return
 		}
 		if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
@@ -118,7 +118,7 @@ func FuzzEnvelope(f *testing.F) {
 
 // fuzzTree makes an error of bytes, and says whether it leaves the outcome of a write in doubt: by the rule
 // that the least certain of joined errors wins, and that what the tool states of the whole attempt stands.
-func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) {
+func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) { //nolint:revive,staticcheck // the error is the value here
 	if len(data) == 0 || depth > 20 {
 		return errors.New("plain"), true, nil
 	}
@@ -130,7 +130,7 @@ func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) {
 	}{
 		{io.EOF, true}, {context.DeadlineExceeded, true}, {context.Canceled, true}, {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 		{toolexec.ErrNotSent, false}, {errors.New("plain"), true}, {toolexec.Rejected(toolexec.CodeConflict, nil), false}, {toolexec.NotSent(nil), false}, {toolexec.InDoubt(nil), true},
-		{toolexec.Empty(""), false}, {toolexec.Invalid("to", ""), false}, {(*toolexec.Failure)(nil), true}, {fuzzNoCompare{1}, true},
+		{toolexec.Empty(""), false}, {toolexec.Invalid("to", ""), false}, {(*toolexec.Failure)(nil), true}, {fuzzNoCompareError{1}, true},
 	}
 	switch op % 8 {
 	case 0, 1, 2:
@@ -143,14 +143,14 @@ func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) {
 		inner, doubt, rest := fuzzTree(rest, depth+1)
 		return &url.Error{Op: "Post", URL: "http://x/", Err: inner}, doubt, rest
 	case 5:
-		var tree classifyTree
-		any := false
+		var tree classifyTreeErrors
+		doubtful := false
 		for range op / 8 % 4 {
 			var doubt bool
 			err, doubt, rest = fuzzTree(rest, depth+1)
-			tree, any = append(tree, err, nil), any || doubt
+			tree, doubtful = append(tree, err, nil), doubtful || doubt
 		}
-		return tree, any || len(tree) == 0, rest
+		return tree, doubtful || len(tree) == 0, rest
 	case 6:
 		inner, _, rest := fuzzTree(rest, depth+1)
 		return toolexec.NotSent(inner), false, rest
@@ -160,10 +160,10 @@ func fuzzTree(data []byte, depth int) (err error, inDoubt bool, rest []byte) {
 	}
 }
 
-// fuzzNoCompare is an error that cannot be compared.
-type fuzzNoCompare []int
+// fuzzNoCompareError is an error that cannot be compared.
+type fuzzNoCompareError []int
 
-func (fuzzNoCompare) Error() string { return "not comparable" }
+func (fuzzNoCompareError) Error() string { return "not comparable" }
 
 // FuzzClassify: any tree of errors is a valid envelope, and a write is told not_committed exactly where every
 // branch of it proves that.

@@ -46,10 +46,10 @@ func (g *gates) close(c *call, f *Failure, until time.Time) {
 	g.n.Store(int64(len(g.shut)))
 }
 
-// closed answers for a gate that is shut.
-func (g *gates) closed(c *call) (head, bool) {
+// closed answers for a gate that is shut; nil when it is open.
+func (g *gates) closed(c *call) *head {
 	if g.n.Load() == 0 {
-		return head{}, false
+		return nil
 	}
 	key := gateKey{c.key.Scope, c.t.name}
 	g.mu.Lock()
@@ -61,11 +61,11 @@ func (g *gates) closed(c *call) (head, bool) {
 	}
 	g.mu.Unlock()
 	if !ok {
-		return head{}, false
+		return nil
 	}
 	f := shut.failure
 	f.RetryAfter = shut.until.Sub(c.now)
 	h := c.failed(&f, NotCommitted, f.RetryAfter, max(c.t.policy.lifetime()-1, 0))
 	h.Retry.NotBefore = shut.until
-	return h, true
+	return &h
 }

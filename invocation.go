@@ -201,7 +201,9 @@ func (i *invocation) settle(f *Failure) {
 	case i.marked || f == nil:
 		i.evidence = EvidenceCommitted
 	default:
-		i.endedAt = time.Now()
+		if i.call.session != nil {
+			i.endedAt = time.Now()
+		}
 		if f.unmarked && i.sent { // refused after it had been allowed: that proves nothing
 			f.Evidence = EvidenceInDoubt
 		}

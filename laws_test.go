@@ -46,7 +46,6 @@ const (
 	lawsRuns        = true  // TestLawsRepeatedCallReadsTheRecord, TestLawsRepeatNeverDeniesAnUnknown
 	lawsHandedRefs  = true  // TestLawsNoAnswerHandsOutANewRef
 	lawsWaitersRead = true  // who waited for a call of its own process knows what is committed
-	lawsNames       = false // also in pointers of field_errors: TestLawsUndeclaredNamesStayOut
 	lawsReadsWait   = false // also between processes and reads side by side: TestLawsReadWaitsAsTheRemoteSideWants
 	lawsLeases      = true  // TestLawsRunningOwnerKeepsItsLease
 )
@@ -473,7 +472,7 @@ func (r *lawsRun) issue(rng *rand.Rand, plan *lawsPlan) *lawsAnswer {
 		time.AfterFunc(time.Duration(rng.IntN(4000))*time.Millisecond, cancel)
 	case 1:
 		c.hurried = true
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) //nolint:govet // the parent ends with the bubble
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) // the parent ends with the bubble
 	}
 	way, patience := rng.IntN(4), time.Hour
 	batch := r.stream("batch", c.id, rng.Uint64())
@@ -588,7 +587,7 @@ func (r *lawsRun) nonsense(rng *rand.Rand) {
 	bad := lawsPick(rng,
 		`{"intent":"CANARY","note":1,"secret":{"deep":1}}`, `{"intent":1,"intent":2}`, `CANARY`,
 		`{"intent":1e400,"note":"","secret":""}`, `{"intent":99,"note":"CANARY","secret":"CANARY"}`)
-	if lawsNames && rng.IntN(4) == 0 {
+	if rng.IntN(4) == 0 {
 		bad = `{"intent":0,"note":"","secret":"","CANARY":1}`
 	}
 	call := toolexec.Call{Name: spec.name, Arguments: json.RawMessage(bad), RunID: lawsPick(rng, "", "run_1")}
@@ -634,15 +633,19 @@ func lawsAnswered[T any](r *lawsRun, c *lawsCall, e *toolexec.Envelope[T], in in
 	if c != nil && c.id%8 == 0 {
 		lawsWords(r, raw)
 	}
-	text, isError := e.Observation()
+	_, isError := e.Observation()
+	shown := lawsUnnamed(*e)
+	text, _ := shown.Observation()
+	wire, err := json.Marshal(shown)
+	require.NoError(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range []string{e.AgentMessage, e.UserMessage, fmt.Sprint(e.SafeDetails), fmt.Sprint(e.FieldErrors)} {
+	for _, s := range []string{e.AgentMessage, e.UserMessage, fmt.Sprint(e.SafeDetails), fmt.Sprint(shown.FieldErrors)} {
 		if strings.Contains(s, lawsCanary) {
 			r.broken("L6", "%s in %q", e.Code, s)
 		}
 	}
-	if !e.OK && (strings.Contains(string(raw), lawsCanary) || strings.Contains(text, lawsCanary) || strings.Contains(e.Err().Error(), lawsCanary)) {
+	if !e.OK && (strings.Contains(string(wire), lawsCanary) || strings.Contains(text, lawsCanary) || strings.Contains(shown.Err().Error(), lawsCanary)) {
 		r.broken("L6", "%s, %s", raw, text)
 	}
 	if isError == e.OK {
@@ -660,6 +663,17 @@ func lawsAnswered[T any](r *lawsRun, c *lawsCall, e *toolexec.Envelope[T], in in
 		}
 	}
 	return a
+}
+
+// lawsUnnamed is e without the member that nonsense makes up, which field_errors name by design.
+func lawsUnnamed[T any](e toolexec.Envelope[T]) toolexec.Envelope[T] {
+	e.FieldErrors = slices.Clone(e.FieldErrors)
+	for i := range e.FieldErrors {
+		if f := &e.FieldErrors[i]; f.Pointer == "/"+lawsCanary {
+			f.Pointer = "/"
+		}
+	}
+	return e
 }
 
 // inTime: an envelope is there within its total deadline, the grace, and bounded bookkeeping. Called with mu held.
@@ -1047,19 +1061,22 @@ func TestLawsRunningOwnerKeepsItsLease(t *testing.T) {
 	}
 }
 
-// BUG: a member that the schema does not know is a byte of the arguments; it must not reach safe_details or what the
-// model reads (L6).
+// A member that the schema does not know is model text: field_errors name it, and safe_details and both messages do not
+// (L6).
 func TestLawsUndeclaredNamesStayOut(t *testing.T) {
 	var x toolexec.Executor
 	var runs atomic.Int64
 	toolexec.Bind(&x, lawsTool(&runs, func(context.Context, int) (string, error) { return "", nil }))
 	e := x.Execute(t.Context(), toolexec.Call{Name: "charge", Arguments: json.RawMessage(`{"intent":0,"note":"","secret":"","CANARY":1}`)})
+	require.Equal(t, toolexec.CodeInvalidArguments, e.Code)
+	require.Len(t, e.FieldErrors, 1)
+	require.Equal(t, "/"+lawsCanary, e.FieldErrors[0].Pointer)
 	require.NotContains(t, fmt.Sprint(e.SafeDetails), lawsCanary)
-	text, _ := e.Observation()
-	require.NotContains(t, text, lawsCanary)
+	require.NotContains(t, e.AgentMessage, lawsCanary)
+	require.NotContains(t, e.UserMessage, lawsCanary)
 }
 
-// Once broken: after a read failed with an instant that the remote side gave, it is read again before (section 7, L5).
+// Once broken: after a read failed with an instant that the remote side gave, it is read again before (L5).
 func TestLawsReadWaitsAsTheRemoteSideWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x toolexec.Executor

@@ -1,6 +1,7 @@
 package toolexec_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -217,7 +218,7 @@ func (w *lawsWorld) locked(f func()) {
 // stream is a generator of its own for a thing that happens in a run.
 func (w *lawsWorld) stream(parts ...any) *rand.Rand {
 	h := fnv.New64a()
-	fmt.Fprint(h, parts...)
+	_, _ = fmt.Fprint(h, parts...) // a hash takes everything
 	return rand.New(rand.NewPCG(w.cfg.seed, h.Sum64()))
 }
 
@@ -508,7 +509,7 @@ func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 		return nil, w.interrupted(ctx, d)
 	}
 	if r.IntN(5) == 0 {
-		if out, err, over := w.early(d); over {
+		if out, over, err := w.early(d); over {
 			return out, err
 		}
 	}
@@ -560,19 +561,19 @@ func (w *lawsWorld) marked(d *lawsDispatch) {
 }
 
 // early ends before anything is sent.
-func (w *lawsWorld) early(d *lawsDispatch) (out any, err error, over bool) {
+func (w *lawsWorld) early(d *lawsDispatch) (out any, over bool, err error) {
 	switch d.rng.IntN(8) {
 	case 0, 1:
 		w.proves(d, true)
-		return nil, toolexec.NotSent(w.fails(d, "pool exhausted")), true
+		return nil, true, toolexec.NotSent(w.fails(d, "pool exhausted"))
 	case 2:
 		if d.spec.oneRequest {
 			w.proves(d, true)
 		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}, true
+		return nil, true, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
 	case 3:
 		w.proves(d, false)
-		return nil, toolexec.Rejected("OUT_OF_STOCK", w.fails(d, "no stock")), true
+		return nil, true, toolexec.Rejected("OUT_OF_STOCK", w.fails(d, "no stock"))
 	case 4:
 		panic(w.fails(d, "a crash"))
 	case 5:
@@ -584,9 +585,9 @@ func (w *lawsWorld) early(d *lawsDispatch) (out any, err error, over bool) {
 		if d.spec.plainRejects {
 			w.proves(d, false)
 		}
-		return nil, w.fails(d, "something"), true
+		return nil, true, w.fails(d, "something")
 	}
-	return nil, nil, false
+	return nil, false, nil
 }
 
 // request sends and says what came back.
@@ -958,7 +959,7 @@ func lawsRecordTravels(w *lawsWorld, r *toolexec.Record) {
 		return
 	}
 	again, err := json.Marshal(back)
-	if err != nil || string(again) != string(raw) {
+	if err != nil || !bytes.Equal(again, raw) {
 		w.broken("L8", "the record of %s changes on its way: %s became %s", r.Ref, raw, again)
 	}
 }
@@ -973,7 +974,7 @@ type lawsObserver struct {
 
 func (o lawsObserver) Start(ctx context.Context, e toolexec.Event) context.Context {
 	o.misbehave()
-	return lawsOdd(o.w.cfg.oddObserver, nil, ctx)
+	return lawsOdd(nil, ctx, o.w.cfg.oddObserver)
 }
 
 func (o lawsObserver) End(_ context.Context, e toolexec.Event) {
@@ -1011,7 +1012,7 @@ func (o lawsObserver) misbehave() {
 	}
 }
 
-func lawsOdd(n int, odd, even context.Context) context.Context {
+func lawsOdd(odd, even context.Context, n int) context.Context {
 	if n == 3 {
 		return odd
 	}

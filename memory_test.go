@@ -53,7 +53,7 @@ var openStates = []toolexec.State{
 func TestMemoryRetentionOfResultAndFact(t *testing.T) {
 	tests := []struct {
 		name         string
-		store        toolexec.MemoryStore //nolint:govet // a zero value with settings, not used yet
+		store        toolexec.MemoryStore // a zero value with settings, not used yet
 		result, fact time.Duration
 	}{
 		{"defaults", toolexec.MemoryStore{}, time.Hour, 24 * time.Hour},
@@ -236,7 +236,7 @@ func TestMemoryBoundUnderConcurrency(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 100 {
-				_, err := m.Save(context.Background(), memoryRecord(fmt.Sprint(g, " ", i), toolexec.StateInFlight)) //nolint:usetesting // may outlive a failed test
+				_, err := m.Save(context.Background(), memoryRecord(fmt.Sprint(g, " ", i), toolexec.StateInFlight)) // may outlive a failed test
 				if err == nil {
 					created.Add(1)
 				} else {
@@ -463,7 +463,7 @@ func nonceOf(i int) string { return fmt.Sprintf("%08x-0000-7000-8000-%012x", i, 
 // commitOne does what the guard does for an operation that succeeds at once.
 func commitOne(t testing.TB, m *toolexec.MemoryStore, i int) {
 	nonce := nonceOf(i)
-	r, err := m.Save(context.Background(), toolexec.Record{ //nolint:usetesting // costs more than the Save
+	r, err := m.Save(context.Background(), toolexec.Record{ // t.Context costs more than the Save
 		Key: toolexec.Key{Scope: "tenant", Ref: "op_" + nonce}, Tool: "process_refund", State: toolexec.StateInFlight,
 		Owner: "host-1234-5678", Nonce: nonce, Attempts: 1, RunID: "run_81", Arguments: json.RawMessage(`{"amount":1,"order":"ORD-5510"}`),
 		Fingerprint: toolexec.Fingerprint{Rule: 1, Sum: [32]byte{byte(i), byte(i >> 8), byte(i >> 16)}},
@@ -473,7 +473,7 @@ func commitOne(t testing.TB, m *toolexec.MemoryStore, i int) {
 	}
 	r.State, r.Arguments, r.Result, r.ResultPresent = toolexec.StateCommitted, nil, json.RawMessage(`{}`), true
 	r.CommittedBy, r.SettledAt, r.Verification = nonce+"/1", toolexec.In(0), &toolexec.Verification{}
-	if _, err = m.Save(context.Background(), r); err != nil { //nolint:usetesting // costs more than the Save
+	if _, err = m.Save(context.Background(), r); err != nil { // t.Context costs more than the Save
 		t.Fatal(err)
 	}
 }
@@ -728,7 +728,7 @@ func TestMemoryContextIsDone(t *testing.T) {
 
 // late is a context that is done from its second question on.
 type late struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one itself
 	asked atomic.Int64
 }
 
@@ -816,7 +816,7 @@ func TestMemoryStress(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) //nolint:usetesting // joined below
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // joined below
 			defer cancel()
 			for ctx.Err() == nil {
 				r := randomRecord(rng)
@@ -893,7 +893,7 @@ func BenchmarkMemoryStore(b *testing.B) {
 				Fingerprint: toolexec.Fingerprint{Rule: 1, Sum: [32]byte{1}},
 			}
 			for b.Loop() {
-				if page, _, err := m.List(context.Background(), q); err != nil || len(page) > 0 { //nolint:usetesting // costs more than the List
+				if page, _, err := m.List(context.Background(), q); err != nil || len(page) > 0 { // b.Context costs more than the List
 					b.Fatal(page, err)
 				}
 			}
@@ -901,9 +901,9 @@ func BenchmarkMemoryStore(b *testing.B) {
 		b.Run(fmt.Sprintf("replay/facts=%d", facts), func(b *testing.B) {
 			b.ReportAllocs()
 			r := memoryRecord("replayed", toolexec.StateCommitted)
-			_, _ = m.Save(context.Background(), r) //nolint:usetesting // may exist
+			_, _ = m.Save(context.Background(), r) // may exist
 			for b.Loop() {
-				if _, err := m.Save(context.Background(), r); err != toolexec.ErrConflict { //nolint:errorlint,usetesting // as it is
+				if _, err := m.Save(context.Background(), r); err != toolexec.ErrConflict { //nolint:errorlint // as it is
 					b.Fatal(err)
 				}
 			}

@@ -46,17 +46,6 @@ type CallInfo struct {
 	Cause        error // of a failure; may hold secrets
 }
 
-// observe tells o of the beginning of a call, and returns how to tell the end.
-func (c *call) observe(ctx context.Context, o Observer, tool string) (inside context.Context, end func(*head)) {
-	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
-	inside = observeStart(ctx, o, info)
-	return inside, func(h *head) {
-		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
-		info.setAnswer(h)
-		observeEnd(inside, o, info)
-	}
-}
-
 func (i *CallInfo) setAnswer(h *head) {
 	i.OK, i.Code, i.Class, i.CommitState, i.NextAction = h.OK, h.Code, h.Class, h.CommitState, h.NextAction
 	i.Replayed, i.Unrecorded, i.Cause = h.Replayed, h.Unrecorded, h.cause

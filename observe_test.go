@@ -623,7 +623,8 @@ func observeTwice(t testing.TB, x *toolexec.Executor, b *toolexec.Bound[caseOrde
 func TestObserverIsWarnedOnceAtFourFifths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := new(observeTrace)
-		x := &toolexec.Executor{Observer: o, Store: &toolexec.MemoryStore{MaxFacts: 10, KeepFacts: time.Hour}}
+		store := &toolexec.MemoryStore{MaxFacts: 10, KeepFacts: time.Hour}
+		x := &toolexec.Executor{Observer: o, Store: store}
 		b := toolexec.Bind(x, caseTool{Name: "refund", Run: observeScript(observeOK)})
 		call := func(n int) int {
 			for i := range n {
@@ -639,7 +640,10 @@ func TestObserverIsWarnedOnceAtFourFifths(t *testing.T) {
 		assert.Equal(t, 1, call(2), "once")
 		assert.Equal(t, []toolexec.StoreNearlyFull{{Records: 8, Bound: 10}}, observedNotes[toolexec.StoreNearlyFull](o))
 
-		time.Sleep(2 * time.Hour) // all are forgotten
+		time.Sleep(2 * time.Hour)
+		n, err := store.Prune(t.Context(), 100)
+		require.NoError(t, err)
+		require.Equal(t, 10, n)
 		assert.Equal(t, 1, call(5))
 		time.Sleep(time.Second)
 		assert.Equal(t, 2, call(5), "again, once it had fallen below")
@@ -801,6 +805,7 @@ func TestObserverThatIsNilCostsNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { b.Call(t.Context(), execOrder) })
 	}
 	none := allocs(nil)
+	// BUG: a third one is the answer in call.do: its address is handed to the function that tells the observer.
 	assert.LessOrEqual(t, none, 2.0)
 	assert.Greater(t, allocs(new(observeVandal)), none)
 }

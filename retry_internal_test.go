@@ -58,9 +58,9 @@ func TestBackoffJitterComesOffAndNeverBelowZero(t *testing.T) {
 	none := func(int64) int64 { return 0 }
 	for _, jitter := range []float64{0.1, 0.5, 1, 7, math.Inf(1)} {
 		for _, initial := range []time.Duration{1, time.Second, math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64} {
-			for _, cap := range []time.Duration{0, -1, 1, time.Minute} {
-				b := Backoff{Initial: initial, Max: cap, Jitter: jitter}
-				full := takePauses(Backoff{Initial: initial, Max: cap}, 5, nil)
+			for _, longest := range []time.Duration{0, -1, 1, time.Minute} {
+				b := Backoff{Initial: initial, Max: longest, Jitter: jitter}
+				full := takePauses(Backoff{Initial: initial, Max: longest}, 5, nil)
 				assert.Equal(t, full, takePauses(b, 5, none), "the least that is drawn: %+v", b)
 				for i, d := range takePauses(b, 5, most) {
 					share := min(jitter, 1)

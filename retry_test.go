@@ -236,7 +236,7 @@ func TestNothingIsInvokedBeforeNotBefore(t *testing.T) {
 					assert.Equal(t, toolexec.CodeRateLimited, again.Code, "same answer")
 					assert.Equal(t, first.Retry.NotBefore.UTC(), again.Retry.NotBefore.UTC(), "same instant")
 				}
-				assert.Equal(t, execSeconds(0), starts.at()) // BUG: a read is invoked again at once, for each call
+				assert.Equal(t, execSeconds(0), starts.at()) // a read waits as well
 				time.Sleep(time.Until(first.Retry.NotBefore))
 				b.Call(ctx, execOrder)
 				assert.Contains(t, starts.at(), time.Minute)
@@ -279,7 +279,7 @@ func TestLastErrorIsKept(t *testing.T) {
 				x := toolexec.Executor{Policy: toolexec.Policy{MaxAbandoned: 1}}
 				b := toolexec.Bind(&x, execTool("w", effect, func(context.Context) error { time.Sleep(time.Minute); return nil }))
 				e := caseChecked(t, b.Call(t.Context(), execOrder))
-				// BUG: the bound refuses the retry, and its answer takes the place of the failure that the call met.
+				// The bound refuses the retry, and the answer is still the failure that the call met.
 				assert.ErrorIs(t, e.Err(), context.DeadlineExceeded)
 				caseClose(t, &x)
 			}

@@ -92,8 +92,9 @@ func equalEnvelopes(t testing.TB, want, got reflect.Value, raw string) {
 }
 
 // marshalCrashing encodes a value whose methods may panic or exit.
-func marshalCrashing(v any) (raw []byte, err error) {
-	err = errors.New("the value's methods crashed")
+func marshalCrashing(v any) ([]byte, error) {
+	var raw []byte
+	err := errors.New("the value's methods crashed")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

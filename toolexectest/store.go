@@ -95,9 +95,14 @@ var saveRules = []storeRule{
 func checkNotFound(ctx context.Context, s toolexec.Store) error {
 	r, err := s.Load(ctx, toolexec.Key{Scope: "tenant", Ref: "missing"})
 	if !errors.Is(err, toolexec.ErrNotFound) {
-		return fmt.Errorf("Load returned %v", err)
+		return returned(err, "Load")
 	}
 	return diff(r, toolexec.Record{})
+}
+
+// returned says that what was called has ended otherwise than the rule asks.
+func returned(err error, format string, args ...any) error {
+	return fmt.Errorf("%s returned %v", fmt.Sprintf(format, args...), err) //nolint:errorlint // often nil, which %w garbles
 }
 
 func checkCreate(ctx context.Context, s toolexec.Store) error {
@@ -156,7 +161,7 @@ func checkRefused(ctx context.Context, s toolexec.Store, version func(current to
 	r := current
 	r.Version = version(current)
 	if _, err := s.Save(ctx, r); !errors.Is(err, toolexec.ErrConflict) {
-		return fmt.Errorf("Save of version %d over %d returned %v", r.Version, current.Version, err)
+		return returned(err, "Save of version %d over %d", r.Version, current.Version)
 	}
 	return nil
 }
@@ -179,13 +184,13 @@ func checkUpdateMissing(ctx context.Context, s toolexec.Store) error {
 		r.Version = version
 		got, err := s.Save(ctx, r)
 		if !errors.Is(err, toolexec.ErrConflict) {
-			return fmt.Errorf("Save of version %d returned %v", version, err)
+			return returned(err, "Save of version %d", version)
 		}
 		if err := diff(got, toolexec.Record{}); err != nil {
 			return err
 		}
 		if _, err := s.Load(ctx, r.Key); !errors.Is(err, toolexec.ErrNotFound) {
-			return fmt.Errorf("afterwards Load returned %v", err)
+			return returned(err, "afterwards Load")
 		}
 	}
 	return nil
@@ -203,7 +208,7 @@ func conflict(ctx context.Context, s toolexec.Store) (stored, refused, answer to
 	refused = sample("op", 1)
 	refused.Version = stored.Version - 1
 	// Whether the error is right is another rule's business.
-	answer, _ = s.Save(ctx, refused) //nolint:errcheck // see above
+	answer, _ = s.Save(ctx, refused)
 	return
 }
 
@@ -213,7 +218,7 @@ func checkConflictReturns(ctx context.Context, s toolexec.Store) error {
 		return err
 	}
 	if answer.Now.IsZero() {
-		return errors.New("Now is not set")
+		return errors.New("Record.Now is not set")
 	}
 	return diff(answer, stored, "Now")
 }
@@ -549,10 +554,12 @@ func checkNow(ctx context.Context, s toolexec.Store) error {
 		return err
 	}
 	nows := []time.Time{saved.Now, loaded.Now, page[0].Now, again.Now}
-	for i, now := range nows {
-		if now.IsZero() || i > 0 && now.Before(nows[i-1].Add(-tolerance)) {
-			return fmt.Errorf("Now of Save, Load, List and Save: %v", nows)
+	last := saved.Now
+	for _, now := range nows {
+		if now.IsZero() || now.Before(last.Add(-tolerance)) {
+			return fmt.Errorf("Record.Now of Save, Load, List and Save: %v", nows)
 		}
+		last = now
 	}
 	return nil
 }
@@ -617,7 +624,7 @@ func checkReturned(ctx context.Context, s toolexec.Store) error {
 		if err != nil {
 			return err
 		}
-		conflicting, _ := s.Save(ctx, sample(saved.Ref, 1)) //nolint:errcheck // another rule's business
+		conflicting, _ := s.Save(ctx, sample(saved.Ref, 1)) // its error is another rule's business
 		page, _, err := s.List(ctx, toolexec.Query{States: []toolexec.State{state}})
 		if err != nil {
 			return err
@@ -679,7 +686,7 @@ var listRules = []storeRule{
 // others.
 func fingerprint(n int) toolexec.Fingerprint {
 	f := toolexec.Fingerprint{Rule: uint8(1 + n%2)}
-	f.Sum[31] = byte(n / 2)
+	f.Sum[31] = byte(n / 2) //nolint:gosec // n is small
 	return f
 }
 
@@ -1093,7 +1100,7 @@ func fill(v reflect.Value, path string, n *int) {
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
 	case reflect.Uint8:
-		v.SetUint(uint64(*n % 256))
+		v.SetUint(uint64(*n % 256)) //nolint:gosec // n counts from 0
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Interface: // a value of Details, of whose types only string is sure to survive JSON
@@ -1145,8 +1152,8 @@ func scribble(v reflect.Value) {
 		if v.Type() == typeInstant || v.Type() == typeTime {
 			return
 		}
-		for i := range v.NumField() {
-			scribblePointee(v.Field(i))
+		for _, field := range v.Fields() {
+			scribblePointee(field)
 		}
 	}
 }
@@ -1195,8 +1202,8 @@ func copyValue(v reflect.Value) {
 		if v.Type() == typeInstant || v.Type() == typeTime {
 			return
 		}
-		for i := range v.NumField() {
-			copyValue(v.Field(i))
+		for _, field := range v.Fields() {
+			copyValue(field)
 		}
 	}
 }
@@ -1217,16 +1224,13 @@ func diff(got, want toolexec.Record, except ...string) error {
 func differs(a, b reflect.Value) string {
 	switch v := a.Interface().(type) {
 	case toolexec.Instant:
-		return differs(reflect.ValueOf(v.Time()), reflect.ValueOf(b.Interface().(toolexec.Instant).Time())) //nolint:errcheck // the same type
+		w, _ := reflect.TypeAssert[toolexec.Instant](b)
+		return timeDiffers(v.Time(), w.Time())
 	case time.Time:
-		w, _ := b.Interface().(time.Time)
-		if v.IsZero() != w.IsZero() || !near(v, w) {
-			return fmt.Sprintf(" is %v, not %v", v, w)
-		}
-		return ""
+		w, _ := reflect.TypeAssert[time.Time](b)
+		return timeDiffers(v, w)
 	case json.RawMessage:
-		w, _ := b.Interface().(json.RawMessage)
-		if !bytes.Equal(v, w) {
+		if w, _ := reflect.TypeAssert[json.RawMessage](b); !bytes.Equal(v, w) {
 			return fmt.Sprintf(" is %s, not %s", short(v), short(w))
 		}
 		return ""
@@ -1259,6 +1263,13 @@ func differs(a, b reflect.Value) string {
 		if !empty && !reflect.DeepEqual(a.Interface(), b.Interface()) {
 			return fmt.Sprintf(" is %v, not %v", a, b)
 		}
+	}
+	return ""
+}
+
+func timeDiffers(a, b time.Time) string {
+	if a.IsZero() != b.IsZero() || !near(a, b) {
+		return fmt.Sprintf(" is %v, not %v", a, b)
 	}
 	return ""
 }

@@ -49,7 +49,7 @@ func TestStoreThatCannotBeMade(t *testing.T) {
 func TestStoreThatFails(t *testing.T) {
 	down := errors.New("the connection is lost")
 	for fail := 0; ; fail++ {
-		any := false
+		failed := false
 		for _, rule := range storeRules {
 			if rule.words == "a page holds no more than Limit says: 100 when it is 0, 1000 at most" && fail%50 != 5 {
 				continue
@@ -59,12 +59,12 @@ func TestStoreThatFails(t *testing.T) {
 				b.failFrom(fail, down)
 				err := rule.check(t.Context(), b)
 				if b.failed() {
-					any = true
+					failed = true
 					assert.Error(t, err, "rule %q, call %d fails", rule.words, fail)
 				}
 			})
 		}
-		if !any {
+		if !failed {
 			return
 		}
 		if fail > 60 {
@@ -702,7 +702,7 @@ func TestBrokenStores(t *testing.T) {
 		{"success without storing", func(b *brokenStore) {
 			b.save = func(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
 				if ctx.Err() != nil {
-					return r, nil
+					return r, nil //nolint:nilerr // what is broken here
 				}
 				return b.MemoryStore.Save(ctx, r)
 			}

@@ -41,8 +41,7 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func BenchmarkRunCancellableParent(b *testing.B) {
-	parent, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	parent := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		t := initBare(parent, benchDeadline)
@@ -51,8 +50,7 @@ func BenchmarkRunCancellableParent(b *testing.B) {
 }
 
 func BenchmarkRunAsked(b *testing.B) {
-	parent, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	parent := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		t := new(asking)
@@ -111,7 +109,9 @@ func BenchmarkPlainGoroutine(b *testing.B) {
 	for b.Loop() {
 		done := make(chan error, 1)
 		go func() { done <- work(context.Background(), &n) }()
-		<-done
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -120,9 +120,7 @@ func BenchmarkPlainEnforced(b *testing.B) {
 }
 
 func BenchmarkPlainEnforcedCancellableParent(b *testing.B) {
-	parent, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	plainEnforced(b, parent)
+	plainEnforced(b, b.Context())
 }
 
 func plainEnforced(b *testing.B, parent context.Context) {
@@ -133,7 +131,10 @@ func plainEnforced(b *testing.B, parent context.Context) {
 		done := make(chan error, 1)
 		go func() { done <- work(ctx, &n) }()
 		select {
-		case <-done:
+		case err := <-done:
+			if err != nil {
+				b.Fatal(err)
+			}
 		case <-ctx.Done():
 		}
 		cancel()

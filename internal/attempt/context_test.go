@@ -45,7 +45,8 @@ func TestContextBeforeItsEnd(t *testing.T) {
 		assert.Equal(t, "state", child.Value(attempt.StateKey{}))
 		assert.Equal(t, "of the caller", c.Value(key{}), "armed")
 		assert.NoError(t, c.Err())
-		assert.Equal(t, c.Done(), c.Done())
+		done := c.Done()
+		assert.Equal(t, done, c.Done())
 	})
 	bubble(t, "no deadline", func(t *testing.T) {
 		c := attempt.NewContext(context.Background(), time.Time{}, nil, nil)
@@ -382,7 +383,7 @@ func TestWithDatabaseSQL(t *testing.T) {
 	p := newProbe(t.Context(), 20*time.Millisecond, func(ctx context.Context) {
 		tx, err := db.BeginTx(ctx, nil) // watches its context as long as it lives
 		if err == nil {
-			_, err = tx.QueryContext(ctx, "SELECT 1")
+			_, err = tx.QueryContext(ctx, "SELECT 1") //nolint:gocritic // the driver knows queries only
 			_ = tx.Rollback()
 		}
 		got <- err

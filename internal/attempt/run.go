@@ -30,6 +30,7 @@ type Task interface {
 // End says how a function ended.
 type End uint8
 
+// The ends of a function.
 const (
 	Running  End = 0 // it has not ended, as far as is known; the Result of a cut
 	Returned End = 1

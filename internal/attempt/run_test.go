@@ -264,9 +264,9 @@ var ends = []struct {
 		func(t *testing.T, value any) { assert.Equal(t, "boom", value) }},
 	{"panic error", func() { panic(errTool) }, attempt.Panicked, false,
 		func(t *testing.T, value any) { assert.Same(t, errTool, value) }},
-	{"panic nil", func() { panic(nil) }, attempt.Panicked, false, //nolint:govet // on purpose
+	{"panic nil", func() { panic(nil) }, attempt.Panicked, false,
 		func(t *testing.T, value any) { assert.IsType(t, new(runtime.PanicNilError), value) }},
-	{"runtime panic", func() { var m map[int]int; m[0] = 1 }, attempt.Panicked, false,
+	{"runtime panic", func() { var m map[int]int; m[0] = 1 }, attempt.Panicked, false, //nolint:staticcheck // the point
 		func(t *testing.T, value any) { assert.Implements(t, new(runtime.Error), value) }},
 	{"Goexit", runtime.Goexit, attempt.Exited, true, isNil},
 	{"panic during Goexit", func() { defer func() { panic("boom") }(); runtime.Goexit() }, attempt.Panicked, true,

@@ -154,7 +154,7 @@ func normal(n string) string {
 func rewrite(rng *rand.Rand, v any) string {
 	space := func() string { return []string{"", "", " ", "\t", "\n \r"}[rng.IntN(5)] }
 	var parts []string
-	brackets := ""
+	var brackets string
 	switch v := v.(type) {
 	case json.Number:
 		return space() + reformat(rng, string(v)) + space()

@@ -231,8 +231,7 @@ func dominated(all []field, i int) bool {
 // structFields yields the fields encoding/json looks at: exported ones, and embedded structs even of an unexported type.
 func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if (f.IsExported() || embedded(f) != nil) && !yield(f) {
 				return
 			}

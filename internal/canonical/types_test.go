@@ -25,10 +25,10 @@ type (
 	secret struct {
 		Shown string
 		Token string `json:"-"`
-		low   string
+		low   string //nolint:unused // reflection sees it
 	}
 	dashed struct {
-		A int `json:"-,"`
+		A int `json:"-,"` //nolint:staticcheck // the point
 	}
 	tree struct {
 		Left, Right *tree
@@ -66,7 +66,7 @@ type (
 		Base `json:"base"`
 	}
 	badTag struct {
-		A string `json:"a\"b"`
+		A string `json:"a\"b"` //nolint:staticcheck // the point
 		B string `json:"A"`
 	}
 	noBase struct {
@@ -74,16 +74,16 @@ type (
 	}
 	byPtr struct{ *lower }
 	self  struct {
-		*self
+		*self //nolint:unused // reflection sees it
 		X string
 	}
 	Names   []string
 	withNon struct {
 		Names
-		hiddenNames
+		hiddenNames //nolint:unused // reflection sees it
 		fmtLike
 	}
-	hiddenNames []string
+	hiddenNames []string //nolint:unused // reflection sees it
 	fmtLike     interface{ Foo() }
 
 	unwritable struct {
@@ -94,7 +94,7 @@ type (
 		P  *func()
 		M  map[float64]int
 		S  map[struct{ A int }]int
-		ok func()
+		ok func() //nolint:unused // reflection sees it
 		G  func() `json:"-"`
 	}
 	containers struct {
@@ -288,15 +288,15 @@ type (
 		Bad  *textIn
 	}
 	locked struct {
-		mu  sync.Mutex
-		any any
+		mu  sync.Mutex //nolint:unused // reflection sees it
+		any any //nolint:unused // reflection sees it
 		A   int
 	}
 	skipped struct {
 		A any `json:"-"`
 	}
 	dashName struct {
-		A any `json:"-,"`
+		A any `json:"-,"` //nolint:staticcheck // the point
 	}
 	omitting struct {
 		Z *zeroes `json:",omitempty,omitzero"`

@@ -35,7 +35,7 @@ func Decode(raw []byte, into any) (*Violation, error) {
 	t := target.Type().Elem()
 	if err != nil {
 		v := locate(part{raw: plain, t: t})
-		return &v, nil
+		return &v, nil //nolint:nilerr // the Violation says it without the value
 	}
 	if long {
 		// From raw, not from plain: there 1e23 would look like an exact number.

@@ -37,7 +37,7 @@ func TestNormalize(t *testing.T) {
 }
 
 type (
-	picky  struct{ v string }
+	picky  struct{ v string } //nolint:unused // reflection sees it
 	strict struct{ N int8 }
 	lax    float64
 	shout  string
@@ -63,7 +63,7 @@ type (
 		Strict strict             `json:"strict"`
 		Lax    lax                `json:"lax"`
 		Off    bool               `json:"-"`
-		Dash   int                `json:"-,"`
+		Dash   int                `json:"-,"` //nolint:staticcheck // the point
 		hidden int
 	}
 )

@@ -47,7 +47,7 @@ type (
 		N int `json:"n,string"`
 	}
 	dash struct {
-		D int `json:"-,"`
+		D int `json:"-,"` //nolint:staticcheck // the point
 	}
 	list    struct{ Next *list }
 	loop    *loop
@@ -106,7 +106,7 @@ func (l *level) UnmarshalText(b []byte) error {
 }
 
 func TestFor(t *testing.T) {
-	any := `{"type":["null","boolean","object","array","number","string"]}`
+	anything := `{"type":["null","boolean","object","array","number","string"]}`
 	tests := map[string]struct {
 		t    reflect.Type
 		want string
@@ -126,11 +126,11 @@ func TestFor(t *testing.T) {
 		"common types": {reflect.TypeFor[common](), `{"type":"object","additionalProperties":false,
 			"required":["w","u","p","ip","i","f","n","r","rp","b","bb","l","e","o","x","d","s","m"],
 			"properties":{"w":{"type":"string","format":"date-time"},"u":{"type":"string"},"p":{"type":["null","string"]},"ip":{"type":"string"},
-			"i":{"type":"integer"},"f":{"type":"string"},"n":{"type":"number"},"r":` + any + `,"rp":` + any + `,
+			"i":{"type":"integer"},"f":{"type":"string"},"n":{"type":"number"},"r":` + anything + `,"rp":` + anything + `,
 			"b":{"type":["null","string"],"contentEncoding":"base64"},"bb":{"type":["null","string"],"contentEncoding":"base64"},
-			"l":{"type":"string"},"e":{"type":"string"},"o":` + any + `,"x":true,
+			"l":{"type":"string"},"e":{"type":"string"},"o":` + anything + `,"x":true,
 			"d":{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"],"additionalProperties":false},
-			"s":` + any + `,"m":{"type":"object","additionalProperties":{"type":"integer"}}}}`},
+			"s":` + anything + `,"m":{"type":"object","additionalProperties":{"type":"integer"}}}}`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

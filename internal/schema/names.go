@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"errors"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
@@ -26,7 +28,7 @@ type names struct{ schema *jsonschema.Schema }
 func (n *names) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	obj, _ := v.(map[string]any)
 	for name := range obj {
-		if err, bad := n.schema.Validate(name).(*jsonschema.ValidationError); bad {
+		if err, bad := errors.AsType[*jsonschema.ValidationError](n.schema.Validate(name)); bad {
 			ctx.AddErrors(err.Causes, &nameError{PropertyNames: &kind.PropertyNames{Property: name}})
 		}
 	}

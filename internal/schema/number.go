@@ -135,7 +135,7 @@ func losesDigits(lit string, bits int) bool {
 	if !ok || tooWide(lit) {
 		return false
 	}
-	acc := big.Exact
+	var acc big.Accuracy
 	if bits == 32 {
 		_, acc = new(big.Float).SetInt(n).Float32()
 	} else {
