@@ -296,7 +296,7 @@ func TestBatchCancelledHalfway(t *testing.T) {
 			{true, toolexec.CodeOK, toolexec.Committed},
 			{false, toolexec.CodeCancelled, toolexec.CommitUnknown},
 			{false, toolexec.CodeCancelled, toolexec.NotCommitted},
-			{false, toolexec.CodeCancelled, toolexec.NotCommitted}, // nor is the store asked
+			{false, toolexec.CodeCancelled, toolexec.NotCommitted}, // without a ref too
 		} {
 			checkEnvelope(t, all[i])
 			assert.Equal(t, want.ok, all[i].OK, "%d", i)

@@ -402,13 +402,13 @@ func (k *checker) real(w *ckWorld, s *ckSession) *session {
 	}
 	if f := s.failed.failure(); s.ended && f != nil {
 		c.arguments = []byte(k.cfg.inputs[s.input].json)
-		ours.failure, real.sticky, real.fields = c.failureRecord(f), f.isSticky(), c.rejectedFields(f)
+		ours.failure, ours.sticky, ours.fields = c.failureRecord(f), f.isSticky(), c.rejectedFields(f)
 		if s.waits {
 			ours.until = In(ckTick)
 		}
 	}
 	for i := range s.tries {
-		ours.tries = append(real.tries, k.realAttempt(w, c, &s.tries[i]))
+		ours.tries = append(ours.tries, k.realAttempt(w, c, &s.tries[i]))
 	}
 	return ours
 }

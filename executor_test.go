@@ -613,7 +613,7 @@ func TestNothingStartsWhenTheContextIsDone(t *testing.T) {
 							ctx = toolexec.WithOperationRef(ctx, ref)
 						}
 						e := caseChecked(t, b.Call(ctx, execOrder))
-						// The context is asked before the store, with a ref and without one.
+						// An ended context is answered as one, with a ref and without.
 						assert.Equal(t, want, e.Code)
 						assert.Equal(t, toolexec.NotCommitted, e.CommitState)
 						assert.Equal(t, toolexec.RetryAfterDelay, e.Retry.Directive)

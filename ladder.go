@@ -198,7 +198,7 @@ func rungOf(err error, budget int) (rung, bool) {
 			return r, true
 		}
 	}
-	if r, ok := namedRung(err, budget); ok {
+	if r, ok := namedRung(typeName(err), err, budget); ok {
 		return r, true
 	}
 	// pgconn: nothing was sent of this statement. Earlier ones are another matter.
@@ -272,8 +272,7 @@ func sqlRung(state string) (rung, bool) {
 	return r, ok
 }
 
-func namedRung(err error, budget int) (rung, bool) {
-	name := typeName(err)
+func namedRung(name string, err error, budget int) (rung, bool) {
 	switch name {
 	case "crypto/tls.RecordHeaderError":
 		// Its Conn is set only for the first record of a handshake, before any data.

@@ -150,6 +150,9 @@ func TestLadderRings(t *testing.T) {
 	inner := append(make(plainErrors, 0, 4), errors.New("x"))
 	below(plainErrors{inner, errors.New("y")}, maxInside)
 	assert.NoError(t, inner[:2][1])
+	known, ok := below(plainErrors{inner, io.EOF}, maxInside)
+	assert.True(t, ok)
+	assert.Equal(t, doubtful(CodeOutcomeUnknown), known)
 }
 
 // What the table knows and no type, sentinel or behaviour shows without
@@ -294,8 +297,15 @@ func TestLadderSafeToRetry(t *testing.T) {
 		retryError{safe: true, err: stateError("28P01")})
 	asMeant(t, meansUnsent, retryError{safe: true, err: stateError("57P03")})
 
-	// pgx is not a requirement, so its types are not at hand here: see typeName.
-	assert.Equal(t, doubtful(CodeOutcomeUnknown), namedTypes["github.com/jackc/pgx/v5/pgconn.connLockError"])
+	// pgx is not a requirement, so its types are not at hand here.
+	for name, want := range map[string]rung{
+		"connLockError": doubtful(CodeOutcomeUnknown),
+		"ConnectError":  unsent(CodeAuthenticationRequired),
+	} {
+		got, ok := namedRung("github.com/jackc/pgx/v5/pgconn."+name, retryError{err: stateError("28P01")}, maxInside)
+		assert.True(t, ok, name)
+		assert.Equal(t, want, got, name)
+	}
 }
 
 func TestLadderTypeName(t *testing.T) {

@@ -729,7 +729,7 @@ func TestMemoryContextIsDone(t *testing.T) {
 // late is a context that is done from its second question on.
 type late struct {
 	context.Context //nolint:containedctx // it is one itself
-	asked atomic.Int64
+	asked           atomic.Int64
 }
 
 func (c *late) Err() error {

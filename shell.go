@@ -75,17 +75,10 @@ func (s *typedCall[In, Out]) freshInput() In {
 	if c.arguments == nil || s.bound.tool.IgnoreHidden || !s.exact {
 		return s.in
 	}
-	if !s.bound.t.plainInput {
-		if in, ok := decodeContained[In](c.arguments); ok {
-			return in
-		}
-		return s.in
+	if in, ok := decodeKept[In](c.arguments, s.bound.t.plainInput); ok {
+		return in
 	}
-	var in In
-	if err := json.Unmarshal(c.arguments, &in); err != nil {
-		return s.in
-	}
-	return in
+	return s.in
 }
 
 // givesBack reports whether the private copy decodes to just what a typed
@@ -194,7 +187,7 @@ func (s *typedCall[In, Out]) envelope(h head) Envelope[Out] {
 		e.Result, e.HasResult = s.won(w), true
 		return e
 	}
-	e.Result, e.HasResult = decodeContained[Out](s.call.result)
+	e.Result, e.HasResult = decodeKept[Out](s.call.result, s.bound.t.plainOutput)
 	return e
 }
 
@@ -232,6 +225,19 @@ func marshalContained(v any) (raw []byte, err error) {
 		return e
 	})
 	return raw, err
+}
+
+// decodeKept decodes what was kept as JSON, on this goroutine where that runs no code
+// of the user's.
+func decodeKept[V any](raw []byte, plain bool) (v V, ok bool) {
+	switch {
+	case !plain:
+		return decodeContained[V](raw)
+	case raw == nil:
+		return v, false
+	}
+	err := json.Unmarshal(raw, &v)
+	return v, err == nil
 }
 
 // decodeContained decodes a kept result; false when there is none, or it no

@@ -216,6 +216,7 @@ type tool struct {
 	inputType        reflect.Type
 	ownSchema        bool // the input schema is the user's, so it may allow unknown members
 	opaqueInput      bool // In can hold types that JSON does not give back
+	plainOutput      bool // decoding Out runs no code of the user's
 	plainInput       bool // encoding and decoding In runs no code of the user's
 	detailKeys       []string
 	maxResult        int
@@ -320,7 +321,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil,
 		opaqueInput: hasInterface(reflect.TypeFor[In](), map[reflect.Type]bool{}),
-		plainInput:  canonical.Plain(reflect.TypeFor[In]()), detailKeys: slices.Clone(t.DetailKeys),
+		plainInput:  canonical.Plain(reflect.TypeFor[In]()), plainOutput: canonical.Plain(reflect.TypeFor[Out]()), detailKeys: slices.Clone(t.DetailKeys),
 		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal,
 		machine: machine{
 			tool: t.Name, effect: t.Effect, marksSent: t.MarksSent, unverifiable: t.Unverifiable, dedupeWindow: t.DedupeWindow,

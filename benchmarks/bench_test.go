@@ -1,198 +1,30 @@
-package benchmarks_test
+package main
 
-import (
-	"context"
-	"errors"
-	"strconv"
-	"testing"
-	"time"
+import "testing"
 
-	"github.com/cenkalti/backoff/v4"
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
-	"github.com/failsafe-go/failsafe-go/timeout"
-
-	"github.com/toolexec/toolexec"
-)
-
-// input and receipt are of an ordinary size: two fields in, one out.
-type input struct {
-	OrderID string `json:"order_id"`
-	Cents   int    `json:"cents"`
-}
-
-type receipt struct {
-	ID string `json:"id"`
-}
-
-var in = input{OrderID: "ORD-5510", Cents: 8000}
-
-func tool(context.Context, input) (receipt, error) { return receipt{ID: "rcpt_1"}, nil }
-
-// lookup is the same tool as a plain function that the optimiser cannot see
-// through.
-var lookup = tool
-
-func bind(b *testing.B, t toolexec.Tool[input, receipt]) (*toolexec.Bound[input, receipt], *toolexec.Executor) {
-	b.Helper()
-	x := new(toolexec.Executor)
-	t.Name, t.Run = "lookup", lookup
-	return toolexec.Bind(x, t), x
-}
-
-func must(b *testing.B, ok bool) {
-	if !ok {
-		b.Fatal("the call failed")
+// BenchmarkPaths runs the paths of the table under go test, for benchstat.
+func BenchmarkPaths(b *testing.B) {
+	for _, p := range paths {
+		b.Run(p.name, p.run)
 	}
 }
 
-func BenchmarkBareCall(b *testing.B) {
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := lookup(ctx, in)
-		must(b, err == nil)
+// TestPaths runs each path for a moment: a path that fails must not be found
+// out when somebody measures.
+func TestPaths(t *testing.T) {
+	names := map[string]bool{}
+	for _, p := range paths {
+		names[p.name] = true
 	}
-}
-
-func BenchmarkWithTimeout(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		_, err := lookup(ctx, in)
-		cancel()
-		must(b, err == nil)
+	for _, r := range ratios {
+		if !names[r.of] || !names[r.to] {
+			t.Errorf("%s compares %q and %q, which are not both measured", r.id, r.of, r.to)
+		}
 	}
-}
-
-func BenchmarkFailsafeRetryTimeout(b *testing.B) {
-	exec := failsafe.With(
-		retrypolicy.NewBuilder[receipt]().WithMaxRetries(2).WithBackoff(500*time.Millisecond, 30*time.Second).Build(),
-		timeout.New[receipt](2*time.Second),
-	)
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := exec.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[receipt]) (receipt, error) {
-			return lookup(e.Context(), in)
-		})
-		must(b, err == nil)
-	}
-}
-
-// P1
-func BenchmarkReadCooperative(b *testing.B) {
-	t, _ := bind(b, toolexec.Tool[input, receipt]{Effect: toolexec.ReadOnly, Cooperative: true})
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, t.Call(ctx, in).OK)
-	}
-}
-
-// P2
-func BenchmarkReadEnforced(b *testing.B) {
-	t, _ := bind(b, toolexec.Tool[input, receipt]{Effect: toolexec.ReadOnly})
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, t.Call(ctx, in).OK)
-	}
-}
-
-// P3: each call has a ref of its own. The store forgets at once, so that the
-// figure is the guard's and not the heap's.
-func BenchmarkWriteNewRef(b *testing.B) {
-	x := &toolexec.Executor{Store: &toolexec.MemoryStore{MaxFacts: -1}}
-	t := toolexec.Bind(x, toolexec.Tool[input, receipt]{Name: "refund", Run: lookup})
-	ctx := context.Background()
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		must(b, t.Call(toolexec.WithOperationRef(ctx, "run/"+strconv.Itoa(n)), in).OK)
-	}
-}
-
-// P4
-func BenchmarkReplay(b *testing.B) {
-	t, _ := bind(b, toolexec.Tool[input, receipt]{})
-	ctx := toolexec.WithOperationRef(context.Background(), "run_81/step_4")
-	must(b, t.Call(ctx, in).OK)
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, t.Call(ctx, in).Replayed)
-	}
-}
-
-var errDown = errors.New("down")
-
-// P5: fails twice, then succeeds, without pauses.
-func BenchmarkFailTwiceBackoffV4(b *testing.B) {
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		n := 0
-		err := backoff.Retry(func() error {
-			if n++; n < 3 {
-				return errDown
-			}
-			_, err := lookup(ctx, in)
-			return err
-		}, backoff.WithContext(&backoff.ZeroBackOff{}, ctx))
-		must(b, err == nil)
-	}
-}
-
-func BenchmarkFailTwiceCooperative(b *testing.B) {
-	x := new(toolexec.Executor)
-	n := 0
-	down := toolexec.Transient(errDown)
-	t := toolexec.Bind(x, toolexec.Tool[input, receipt]{
-		Name: "lookup", Effect: toolexec.ReadOnly, Cooperative: true,
-		Policy: toolexec.Policy{Backoff: toolexec.Backoff{Initial: -1}},
-		Run: func(ctx context.Context, in input) (receipt, error) {
-			if n++; n%3 != 0 {
-				return receipt{}, down
-			}
-			return lookup(ctx, in)
-		},
-	})
-	ctx := context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, t.Call(ctx, in).OK)
-	}
-}
-
-// P7: distinct refs from several goroutines.
-func BenchmarkWriteParallel(b *testing.B) {
-	for _, procs := range []int{1, 2, 4, 8} {
-		b.Run(strconv.Itoa(procs), func(b *testing.B) {
-			x := &toolexec.Executor{Store: &toolexec.MemoryStore{MaxFacts: -1}}
-			t := toolexec.Bind(x, toolexec.Tool[input, receipt]{Name: "refund", Run: lookup})
-			b.ReportAllocs()
-			parallel(b, procs, func(g, i int) {
-				ref := "run_" + strconv.Itoa(g) + "/" + strconv.Itoa(i)
-				must(b, t.Call(toolexec.WithOperationRef(context.Background(), ref), in).OK)
-			})
-		})
-	}
-}
-
-// parallel spreads b.N calls over g goroutines.
-func parallel(b *testing.B, goroutines int, f func(g, i int)) {
-	done := make(chan struct{})
-	per := b.N/goroutines + 1
-	for g := range goroutines {
-		go func() {
-			for i := range per {
-				f(g, i)
-			}
-			done <- struct{}{}
-		}()
-	}
-	for range goroutines {
-		<-done
+	got := measure(1)
+	for _, p := range paths {
+		if got[p.name][0].ns <= 0 {
+			t.Errorf("%s: no time", p.name)
+		}
 	}
 }

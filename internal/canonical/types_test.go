@@ -75,7 +75,7 @@ type (
 	byPtr struct{ *lower }
 	self  struct {
 		*self //nolint:unused // reflection sees it
-		X string
+		X     string
 	}
 	Names   []string
 	withNon struct {
@@ -289,7 +289,7 @@ type (
 	}
 	locked struct {
 		mu  sync.Mutex //nolint:unused // reflection sees it
-		any any //nolint:unused // reflection sees it
+		any any        //nolint:unused // reflection sees it
 		A   int
 	}
 	skipped struct {

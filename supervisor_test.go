@@ -1,0 +1,621 @@
+package toolexec_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolexec/toolexec"
+)
+
+// supervisorWorld is an executor with a tool, its operator, and operations in every state.
+type supervisorWorld struct {
+	t     *testing.T
+	x     *toolexec.Executor
+	s     *toolexec.Supervisor
+	tool  *toolexec.Bound[caseOrder, caseReceipt]
+	held  *toolexec.Bound[caseOrder, caseReceipt] // needs approval
+	never *toolexec.Bound[caseOrder, caseReceipt] // nobody can look it up
+	next  func(context.Context) error             // what the tools do
+}
+
+// supervisorRun makes a world in a bubble.
+func supervisorRun(t *testing.T, name string, f func(w *supervisorWorld)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSupervisorWorld(t, new(toolexec.MemoryStore))
+			f(w)
+			caseClose(t, w.x)
+		})
+	})
+}
+
+func newSupervisorWorld(t *testing.T, store toolexec.Store) *supervisorWorld {
+	w := &supervisorWorld{t: t, x: &toolexec.Executor{Store: store}}
+	w.s = &toolexec.Supervisor{Executor: w.x}
+	does := func(ctx context.Context) error { return w.next(ctx) }
+	w.tool = toolexec.Bind(w.x, execTool("refund", toolexec.Write, does))
+	held := execTool("pay", toolexec.Write, does)
+	held.Approval = new(toolexec.Approval[caseOrder])
+	w.held = toolexec.Bind(w.x, held)
+	never := execTool("mail", toolexec.Write, does)
+	never.Unverifiable = true
+	w.never = toolexec.Bind(w.x, never)
+	w.next = observeOK
+	return w
+}
+
+var supervisorAnn = toolexec.Statement{Actor: "ann", Evidence: "T-1"}
+
+// call runs b under ref, and asserts what holds for every envelope.
+func (w *supervisorWorld) call(b *toolexec.Bound[caseOrder, caseReceipt], ref string) toolexec.Envelope[caseReceipt] {
+	w.t.Helper()
+	return caseChecked(w.t, b.Call(toolexec.WithOperationRef(w.t.Context(), ref), execOrder))
+}
+
+// put brings the operation of that name into that state.
+func (w *supervisorWorld) put(state toolexec.State, ref string) toolexec.Key {
+	w.t.Helper()
+	w.next = observeOK
+	b := w.tool
+	switch state {
+	case toolexec.StateReleased:
+		w.next = func(context.Context) error { return toolexec.Rejected(toolexec.CodeConflict, nil) }
+	case toolexec.StateRejected:
+		w.next = func(context.Context) error { return toolexec.Invalid("order_id", "") }
+	case toolexec.StateUnknown:
+		w.next = observeDoubt
+	case toolexec.StateEscalated:
+		w.next, b = observeDoubt, w.never
+	case toolexec.StateAwaitingApproval:
+		b = w.held
+	}
+	w.call(b, ref)
+	w.next = observeOK
+	key := toolexec.Key{Ref: ref}
+	assert.Equal(w.t, state, w.get(key).State)
+	return key
+}
+
+func (w *supervisorWorld) get(key toolexec.Key) toolexec.Record {
+	w.t.Helper()
+	r, err := w.s.Get(w.t.Context(), key)
+	require.NoError(w.t, err)
+	return r
+}
+
+// said is the last step of a history: state, event, actor and note.
+func supervisorSaid(r toolexec.Record) string {
+	if len(r.History) == 0 {
+		return ""
+	}
+	e := r.History[len(r.History)-1]
+	return fmt.Sprintf("%s: %s (%s, %s)", e.State, e.Event, e.Actor, e.Note)
+}
+
+var supervisorStates = []toolexec.State{
+	toolexec.StateReleased, toolexec.StateRejected, toolexec.StateAwaitingApproval,
+	toolexec.StateUnknown, toolexec.StateCommitted, toolexec.StateEscalated,
+}
+
+func TestSupervisorGet(t *testing.T) {
+	supervisorRun(t, "a record", func(w *supervisorWorld) {
+		r := w.get(w.put(toolexec.StateCommitted, "r1"))
+		assert.Equal(w.t, "refund", r.Tool)
+		assert.JSONEq(w.t, `{"receipt":"ORD-5510"}`, string(r.Result))
+		assert.Equal(w.t, time.Now(), r.Now.Local())
+	})
+	supervisorRun(t, "none", func(w *supervisorWorld) {
+		w.put(toolexec.StateCommitted, "r1")
+		for _, key := range []toolexec.Key{{}, {Ref: "r2"}, {Scope: "tenant", Ref: "r1"}} {
+			_, err := w.s.Get(w.t.Context(), key)
+			assert.ErrorIs(w.t, err, toolexec.ErrNotFound)
+		}
+	})
+}
+
+func TestSupervisorList(t *testing.T) {
+	supervisorRun(t, "filters", func(w *supervisorWorld) {
+		began := time.Now()
+		for _, s := range supervisorStates {
+			w.put(s, "op_"+s.String())
+		}
+		tenant, none := "tenant", ""
+		require.True(w.t, w.tool.Call(toolexec.WithScope(toolexec.WithOperationRef(w.t.Context(), "op_tenant"), tenant), execOrder).OK)
+		byKey := execTool("keyed", toolexec.Write, observeOK)
+		byKey.Ref = func(in caseOrder) string { return in.OrderID }
+		require.True(w.t, w.call(toolexec.Bind(w.x, byKey), "op_alias").OK)
+		refund := w.get(toolexec.Key{Ref: "op_committed"}).Fingerprint
+
+		for name, row := range map[string]struct {
+			q    toolexec.Query
+			want []string
+		}{
+			"all": {toolexec.Query{}, []string{
+				"keyed:ORD-5510", "op_awaiting_approval", "op_committed", "op_escalated", "op_rejected", "op_released", "op_unknown", "op_tenant",
+			}},
+			"one state":        {toolexec.Query{States: []toolexec.State{toolexec.StateUnknown}}, []string{"op_unknown"}},
+			"what waits":       {toolexec.Query{States: []toolexec.State{toolexec.StateEscalated, toolexec.StateAwaitingApproval}}, []string{"op_awaiting_approval", "op_escalated"}},
+			"a tool":           {toolexec.Query{Tool: "pay"}, []string{"op_awaiting_approval"}},
+			"a scope":          {toolexec.Query{Scope: &tenant}, []string{"op_tenant"}},
+			"the empty scope":  {toolexec.Query{Scope: &none, Tool: "refund", States: []toolexec.State{toolexec.StateCommitted}}, []string{"op_committed"}},
+			"an alias":         {toolexec.Query{Alias: "op_alias"}, []string{"keyed:ORD-5510"}},
+			"equal arguments":  {toolexec.Query{Fingerprint: refund, Scope: &none}, []string{"op_committed", "op_rejected", "op_released", "op_unknown"}},
+			"due":              {toolexec.Query{DueBefore: began.Add(time.Hour)}, []string{"op_released", "op_unknown"}},
+			"and":              {toolexec.Query{Tool: "refund", States: []toolexec.State{toolexec.StateEscalated}}, nil},
+			"after a cursor":   {toolexec.Query{After: toolexec.Cursor{Key: toolexec.Key{Ref: "op_rejected"}}}, []string{"op_released", "op_unknown", "op_tenant"}},
+			"nothing is there": {toolexec.Query{Tool: "no_tool"}, nil},
+		} {
+			page, next, err := w.s.List(w.t.Context(), row.q)
+			require.NoError(w.t, err)
+			var got []string
+			for _, r := range page {
+				got = append(got, r.Ref)
+			}
+			assert.Equal(w.t, row.want, got, name)
+			assert.Zero(w.t, next, name)
+		}
+	})
+	for _, limit := range []int{1, 2, 3, 7, 8} {
+		supervisorRun(t, fmt.Sprintf("pages of %d", limit), func(w *supervisorWorld) {
+			var want []string
+			for i := range 7 {
+				want = append(want, w.put(toolexec.StateUnknown, fmt.Sprintf("op_%d", i)).Ref)
+			}
+			var got []string
+			q := toolexec.Query{States: []toolexec.State{toolexec.StateUnknown}, Limit: limit}
+			for pages := 0; ; pages++ {
+				require.Less(w.t, pages, 20)
+				page, next, err := w.s.List(w.t.Context(), q)
+				require.NoError(w.t, err)
+				assert.LessOrEqual(w.t, len(page), limit)
+				for _, r := range page {
+					got = append(got, r.Ref)
+				}
+				if next == (toolexec.Cursor{}) {
+					break
+				}
+				q.After = next
+			}
+			assert.Equal(w.t, want, got)
+		})
+	}
+}
+
+func TestSupervisorApprove(t *testing.T) {
+	supervisorRun(t, "once", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateAwaitingApproval, "r1")
+		r, err := w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, w.get(key), r)
+		assert.Equal(w.t, toolexec.StateAwaitingApproval, r.State)
+		assert.Equal(w.t, "approved", r.Approval.Decision)
+		assert.Equal(w.t, "ann", r.Approval.Actor)
+		assert.Equal(w.t, "T-1", r.Approval.Reason)
+		assert.Equal(w.t, "pay", r.Approval.Summary)
+		assert.Equal(w.t, r.Now.Add(time.Minute), r.Approval.Expires.Time())
+		assert.Equal(w.t, "awaiting_approval: approved (ann, T-1)", supervisorSaid(r))
+		assert.True(w.t, w.call(w.held, "r1").OK)
+		assert.True(w.t, w.get(key).Approval.Spent)
+	})
+	supervisorRun(t, "no time is the default", func(w *supervisorWorld) {
+		r, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, r.Now.Add(toolexec.DefaultApprovalTTL), r.Approval.Expires.Time())
+	})
+	supervisorRun(t, "in time", func(w *supervisorWorld) {
+		_, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, time.Minute)
+		require.NoError(w.t, err)
+		time.Sleep(time.Minute - 1)
+		assert.True(w.t, w.call(w.held, "r1").OK)
+	})
+	supervisorRun(t, "too late", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateAwaitingApproval, "r1")
+		_, err := w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		require.NoError(w.t, err)
+		time.Sleep(time.Minute)
+		assert.Equal(w.t, toolexec.CodeApprovalExpired, w.call(w.held, "r1").Code)
+		_, err = w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		require.NoError(w.t, err, "it is held again")
+		assert.True(w.t, w.call(w.held, "r1").OK)
+	})
+	supervisorRun(t, "not for other arguments", func(w *supervisorWorld) {
+		_, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
+		require.NoError(w.t, err)
+		other := w.held.Call(toolexec.WithOperationRef(w.t.Context(), "r1"), caseOrder{OrderID: "ORD-5510", Cents: 9000})
+		assert.Equal(w.t, toolexec.CodeOperationRefReused, other.Code)
+		assert.True(w.t, w.call(w.held, "r1").OK)
+	})
+	supervisorRun(t, "the last word before the call counts", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateAwaitingApproval, "r1")
+		_, err := w.s.Approve(w.t.Context(), key, supervisorAnn, 0)
+		require.NoError(w.t, err)
+		_, err = w.s.Deny(w.t.Context(), key, toolexec.Statement{Actor: "bob", Evidence: "T-2"})
+		require.NoError(w.t, err)
+		assert.Equal(w.t, toolexec.CodeApprovalDenied, w.call(w.held, "r1").Code)
+	})
+}
+
+func TestSupervisorDeny(t *testing.T) {
+	supervisorRun(t, "for good", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateAwaitingApproval, "r1")
+		r, err := w.s.Deny(w.t.Context(), key, supervisorAnn)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, w.get(key), r)
+		assert.Equal(w.t, toolexec.StateEscalated, r.State)
+		assert.Equal(w.t, toolexec.NotCommitted, r.CommitState())
+		assert.Equal(w.t, "denied", r.Approval.Decision)
+		assert.Equal(w.t, "ann", r.Approval.Actor)
+		assert.Equal(w.t, "T-1", r.Approval.Reason)
+		require.Len(w.t, r.History, 2)
+		assert.Equal(w.t, toolexec.HistoryEntry{At: toolexec.At(r.Now), State: toolexec.StateAwaitingApproval, Event: "denied", Actor: "ann", Note: "T-1"}, r.History[0])
+		for range 2 {
+			env := w.call(w.held, "r1")
+			assert.Equal(w.t, toolexec.CodeApprovalDenied, env.Code)
+			assert.Equal(w.t, toolexec.NotCommitted, env.CommitState)
+			assert.Equal(w.t, toolexec.NextEscalate, env.NextAction)
+		}
+	})
+}
+
+func TestSupervisorResolve(t *testing.T) {
+	for _, state := range []toolexec.State{toolexec.StateUnknown, toolexec.StateEscalated} {
+		tool := func(w *supervisorWorld) *toolexec.Bound[caseOrder, caseReceipt] {
+			if state == toolexec.StateEscalated {
+				return w.never
+			}
+			return w.tool
+		}
+		supervisorRun(t, state.String()+" as committed", func(w *supervisorWorld) {
+			key := w.put(state, "r1")
+			r, err := w.s.Resolve(w.t.Context(), key, toolexec.Committed, supervisorAnn)
+			require.NoError(w.t, err)
+			assert.Equal(w.t, w.get(key), r)
+			assert.Equal(w.t, toolexec.StateCommitted, r.State)
+			assert.Empty(w.t, r.Unresolved)
+			assert.Equal(w.t, state.String()+": resolved: committed (ann, T-1)", supervisorSaid(r))
+			env := w.call(tool(w), "r1")
+			assert.True(w.t, env.OK)
+			assert.True(w.t, env.Replayed)
+			assert.False(w.t, env.HasResult)
+			assert.Equal(w.t, toolexec.SourceOperator, env.Verification.Source)
+			assert.Equal(w.t, time.Now(), env.Verification.CheckedAt.Local())
+		})
+		supervisorRun(t, state.String()+" as not committed, after the settle window", func(w *supervisorWorld) {
+			key := w.put(state, "r1")
+			time.Sleep(toolexec.DefaultSettle)
+			r, err := w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, toolexec.Statement{Actor: "ann", Evidence: "T-1", Force: true})
+			require.NoError(w.t, err)
+			assert.Equal(w.t, toolexec.StateReleased, r.State)
+			assert.Zero(w.t, r.Attempts, "a new allowance")
+			assert.Equal(w.t, state.String()+": resolved: not committed (ann, T-1)", supervisorSaid(r), "it did not need the force")
+			assert.True(w.t, w.call(tool(w), "r1").OK)
+		})
+		supervisorRun(t, state.String()+" as not committed, before it", func(w *supervisorWorld) {
+			key := w.put(state, "r1")
+			time.Sleep(toolexec.DefaultSettle - 1)
+			before := w.get(key)
+			r, err := w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, supervisorAnn)
+			assert.ErrorIs(w.t, err, toolexec.ErrRefused)
+			assert.EqualError(w.t, err, "toolexec: the record does not allow this: an attempt of it can still take effect; wait until 2000-01-01T00:00:30Z, or force it")
+			assert.Equal(w.t, before, r, "the record as it is")
+			r, err = w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, toolexec.Statement{Actor: "ann", Evidence: "T-1", Force: true})
+			require.NoError(w.t, err)
+			assert.Equal(w.t, state.String()+": resolved: not committed, forced before the settle window closed (ann, T-1)", supervisorSaid(r))
+			assert.True(w.t, w.call(tool(w), "r1").OK)
+		})
+	}
+	supervisorRun(t, "while an attempt still runs", func(w *supervisorWorld) {
+		w.next = observeDeaf
+		env := w.call(w.tool, "r1")
+		assert.Equal(w.t, toolexec.CodeOutcomeUnknown, env.Code)
+		_, err := w.s.Resolve(w.t.Context(), toolexec.Key{Ref: "r1"}, toolexec.NotCommitted, supervisorAnn)
+		assert.EqualError(w.t, err, "toolexec: the record does not allow this: an attempt of it can still take effect; wait until it has ended, or force it")
+		_, err = w.s.Resolve(w.t.Context(), toolexec.Key{Ref: "r1"}, toolexec.Committed, supervisorAnn)
+		assert.NoError(w.t, err)
+	})
+	supervisorRun(t, "a denied call may be released", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateAwaitingApproval, "r1")
+		_, err := w.s.Deny(w.t.Context(), key, supervisorAnn)
+		require.NoError(w.t, err)
+		r, err := w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, supervisorAnn)
+		require.NoError(w.t, err)
+		assert.Nil(w.t, r.Approval)
+		assert.Equal(w.t, toolexec.CodeMissingApproval, w.call(w.held, "r1").Code, "and has to be approved again")
+	})
+}
+
+// TestSupervisorResolveNamesATimeThatIsLateEnough: who waits as told is not refused again.
+func TestSupervisorResolveNamesATimeThatIsLateEnough(t *testing.T) {
+	supervisorRun(t, "half a second", func(w *supervisorWorld) {
+		time.Sleep(500 * time.Millisecond)
+		key := w.put(toolexec.StateUnknown, "r1")
+		_, err := w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, supervisorAnn)
+		require.ErrorIs(w.t, err, toolexec.ErrRefused)
+		_, text, _ := strings.Cut(err.Error(), "wait until ")
+		text, _, _ = strings.Cut(text, ",")
+		at, err := time.Parse(time.RFC3339, text)
+		require.NoError(w.t, err)
+		time.Sleep(time.Until(at))
+		_, err = w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, supervisorAnn)
+		// BUG: the moment is cut to a whole second, so it is too early; NotBefore is rounded up in messages.
+		assert.NoError(w.t, err)
+	})
+}
+
+func TestSupervisorReopen(t *testing.T) {
+	supervisorRun(t, "the same input runs again", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateRejected, "r1")
+		assert.Equal(w.t, toolexec.CodeInvalidArguments, w.call(w.tool, "r1").Code, "it is sticky")
+		r, err := w.s.Reopen(w.t.Context(), key, supervisorAnn)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, w.get(key), r)
+		assert.Equal(w.t, toolexec.StateReleased, r.State)
+		assert.Empty(w.t, r.RejectedFields)
+		assert.Equal(w.t, "rejected: reopened (ann, T-1)", supervisorSaid(r))
+		assert.True(w.t, w.call(w.tool, "r1").OK)
+	})
+}
+
+// supervisorVerbs are the statements that a record may refuse.
+var supervisorVerbs = map[string]func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error){
+	"approve": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
+		return w.s.Approve(w.t.Context(), key, by, 0)
+	},
+	"deny": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
+		return w.s.Deny(w.t.Context(), key, by)
+	},
+	"resolve": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
+		return w.s.Resolve(w.t.Context(), key, toolexec.Committed, by)
+	},
+	"reopen": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
+		return w.s.Reopen(w.t.Context(), key, by)
+	},
+}
+
+// TestSupervisorRefusals tries every statement in every state. What is refused leaves the record as it is, and
+// the sentence names what is wrong and what is allowed.
+func TestSupervisorRefusals(t *testing.T) {
+	allowed := map[string][]toolexec.State{
+		"approve": {toolexec.StateAwaitingApproval}, "deny": {toolexec.StateAwaitingApproval},
+		"resolve": {toolexec.StateUnknown, toolexec.StateEscalated}, "reopen": {toolexec.StateRejected},
+	}
+	words := map[string]string{"approve": "[awaiting_approval]", "deny": "[awaiting_approval]", "resolve": "[unknown escalated]", "reopen": "[rejected]"}
+	for verb, do := range supervisorVerbs {
+		for _, state := range supervisorStates {
+			supervisorRun(t, verb+" "+state.String(), func(w *supervisorWorld) {
+				key := w.put(state, "r1")
+				before := w.get(key)
+				r, err := do(w, key, toolexec.Statement{Actor: "ann", Evidence: "T-1", Force: true})
+				for _, s := range allowed[verb] {
+					if s == state {
+						assert.NoError(w.t, err)
+						assert.Equal(w.t, before.Version+1, r.Version)
+						return
+					}
+				}
+				assert.ErrorIs(w.t, err, toolexec.ErrRefused)
+				assert.EqualError(w.t, err, "toolexec: the record does not allow this: "+verb+" wants an operation that is "+words[verb]+"; this one is "+state.String())
+				assert.Equal(w.t, before, r)
+				assert.Equal(w.t, before, w.get(key))
+			})
+		}
+		supervisorRun(t, verb+" in flight", func(w *supervisorWorld) {
+			var wg sync.WaitGroup
+			w.next = func(context.Context) error { time.Sleep(time.Second); return nil }
+			wg.Go(func() { w.call(w.tool, "r1") })
+			synctest.Wait()
+			_, err := do(w, toolexec.Key{Ref: "r1"}, supervisorAnn)
+			assert.EqualError(w.t, err, "toolexec: the record does not allow this: "+verb+" wants an operation that is "+words[verb]+"; this one is in_flight")
+			wg.Wait()
+			assert.Equal(w.t, toolexec.StateCommitted, w.get(toolexec.Key{Ref: "r1"}).State, "the owner goes on")
+		})
+		supervisorRun(t, verb+" nothing", func(w *supervisorWorld) {
+			r, err := do(w, toolexec.Key{Ref: "r1"}, supervisorAnn)
+			assert.ErrorIs(w.t, err, toolexec.ErrNotFound)
+			assert.Zero(w.t, r)
+		})
+		for _, by := range []toolexec.Statement{{}, {Actor: "ann"}, {Evidence: "T-1"}, {Force: true}} {
+			supervisorRun(t, fmt.Sprintf("%s %+v", verb, by), func(w *supervisorWorld) {
+				key := w.put(allowed[verb][0], "r1")
+				before := w.get(key)
+				_, err := do(w, key, by)
+				assert.ErrorIs(w.t, err, toolexec.ErrRefused)
+				assert.EqualError(w.t, err, "toolexec: the record does not allow this: an actor and evidence are required")
+				assert.Equal(w.t, before, w.get(key))
+			})
+		}
+	}
+}
+
+func TestSupervisorResolvesOnlyToAFact(t *testing.T) {
+	for _, state := range []toolexec.CommitState{toolexec.CommitUnknown, "perhaps"} {
+		supervisorRun(t, state.String(), func(w *supervisorWorld) {
+			key := w.put(toolexec.StateUnknown, "r1")
+			_, err := w.s.Resolve(w.t.Context(), key, state, supervisorAnn)
+			assert.ErrorIs(w.t, err, toolexec.ErrRefused)
+			assert.EqualError(w.t, err, "toolexec: the record does not allow this: an operation is resolved as committed or not_committed, not as "+state.String())
+			assert.Equal(w.t, toolexec.StateUnknown, w.get(key).State)
+		})
+	}
+}
+
+// TestSupervisorWithoutTheTool: the person's process need not know the tool.
+func TestSupervisorWithoutTheTool(t *testing.T) {
+	for verb, state := range map[string]toolexec.State{
+		"approve": toolexec.StateAwaitingApproval, "deny": toolexec.StateAwaitingApproval,
+		"resolve": toolexec.StateEscalated, "reopen": toolexec.StateRejected,
+	} {
+		supervisorRun(t, verb, func(w *supervisorWorld) {
+			key := w.put(state, "r1")
+			tools := w.s
+			w.s = &toolexec.Supervisor{Executor: &toolexec.Executor{Store: w.x.Store}}
+			r, err := supervisorVerbs[verb](w, key, supervisorAnn)
+			require.NoError(w.t, err)
+			page, _, err := w.s.List(w.t.Context(), toolexec.Query{})
+			require.NoError(w.t, err)
+			assert.Len(w.t, page, 1)
+			w.s = tools
+			assert.Equal(w.t, r, w.get(key))
+			switch verb {
+			case "approve":
+				assert.True(w.t, w.call(w.held, "r1").OK)
+			case "deny":
+				assert.Equal(w.t, toolexec.CodeApprovalDenied, w.call(w.held, "r1").Code)
+			case "resolve":
+				assert.True(w.t, w.call(w.never, "r1").Replayed)
+			case "reopen":
+				assert.True(w.t, w.call(w.tool, "r1").OK)
+			}
+		})
+	}
+}
+
+// TestSupervisorsSpeakOneAfterTheOther: of many statements at once one counts, and the rest see what it did.
+func TestSupervisorsSpeakOneAfterTheOther(t *testing.T) {
+	w := newSupervisorWorld(t, new(toolexec.MemoryStore))
+	for round := range 20 {
+		key := w.put(toolexec.StateUnknown, fmt.Sprintf("r%d", round))
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				state := []toolexec.CommitState{toolexec.Committed, toolexec.NotCommitted}[i%2]
+				_, errs[i] = w.s.Resolve(t.Context(), key, state, toolexec.Statement{Actor: fmt.Sprint("actor ", i), Evidence: "T-1", Force: true})
+			})
+		}
+		wg.Wait()
+		won := -1
+		for i, err := range errs {
+			if err == nil {
+				assert.Equal(t, -1, won, "only one")
+				won = i
+				continue
+			}
+			assert.ErrorIs(t, err, toolexec.ErrRefused)
+		}
+		require.NotEqual(t, -1, won)
+		assert.Contains(t, supervisorSaid(w.get(key)), fmt.Sprint("actor ", won))
+	}
+}
+
+// TestSupervisorSpeaksWhileTheOperationIsCalled: whatever comes first, the approval is spent once.
+func TestSupervisorSpeaksWhileTheOperationIsCalled(t *testing.T) {
+	w := newSupervisorWorld(t, new(toolexec.MemoryStore))
+	var ledger caseLedger
+	w.next = func(ctx context.Context) error { ledger.post(toolexec.OperationRef(ctx)); return nil }
+	for round := range 20 {
+		ref := fmt.Sprintf("r%d", round)
+		key := toolexec.Key{Ref: ref}
+		assert.Equal(t, toolexec.CodeMissingApproval, w.call(w.held, ref).Code)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { w.call(w.held, ref) })
+			wg.Go(func() {
+				if _, err := w.s.Approve(t.Context(), key, supervisorAnn, 0); err != nil {
+					assert.ErrorIs(t, err, toolexec.ErrRefused)
+				}
+			})
+		}
+		wg.Wait()
+		assert.True(t, w.call(w.held, ref).OK)
+		assert.Equal(t, 1, ledger.count(ref))
+	}
+}
+
+// supervisorStore loses every race it is told to, or fails.
+type supervisorStore struct {
+	toolexec.Store
+	save func(toolexec.Record) (toolexec.Record, error)
+}
+
+func (s *supervisorStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	if f := s.save; f != nil {
+		s.save = nil
+		return f(r)
+	}
+	return s.Store.Save(ctx, r)
+}
+
+func TestSupervisorAndItsStore(t *testing.T) {
+	down := errors.New("down")
+	setup := func(t *testing.T) (*supervisorWorld, *supervisorStore, toolexec.Key) {
+		store := &supervisorStore{Store: new(toolexec.MemoryStore)}
+		w := newSupervisorWorld(t, store)
+		return w, store, w.put(toolexec.StateUnknown, "r1")
+	}
+	t.Run("the record changed meanwhile", func(t *testing.T) {
+		w, store, key := setup(t)
+		store.save = func(r toolexec.Record) (toolexec.Record, error) {
+			newer := w.get(key)
+			newer.Alias = "seen"
+			newer, err := store.Store.Save(t.Context(), newer)
+			require.NoError(t, err)
+			return newer, toolexec.ErrConflict
+		}
+		r, err := w.s.Resolve(t.Context(), key, toolexec.Committed, supervisorAnn)
+		require.NoError(t, err)
+		assert.Equal(t, toolexec.StateCommitted, r.State)
+		assert.Equal(t, "seen", r.Alias, "nothing of the newer record is lost")
+	})
+	t.Run("the record went meanwhile", func(t *testing.T) {
+		w, store, key := setup(t)
+		store.save = func(toolexec.Record) (toolexec.Record, error) { return toolexec.Record{}, toolexec.ErrConflict }
+		_, err := w.s.Resolve(t.Context(), key, toolexec.Committed, supervisorAnn)
+		assert.ErrorIs(t, err, toolexec.ErrNotFound)
+		assert.EqualError(t, err, "toolexec: no such record: the record is gone")
+	})
+	t.Run("the store fails", func(t *testing.T) {
+		w, store, key := setup(t)
+		store.save = func(toolexec.Record) (toolexec.Record, error) { return toolexec.Record{}, down }
+		_, err := w.s.Resolve(t.Context(), key, toolexec.Committed, supervisorAnn)
+		assert.Equal(t, down, err)
+		assert.Equal(t, toolexec.StateUnknown, w.get(key).State)
+	})
+	t.Run("the store panics", func(t *testing.T) {
+		w, store, key := setup(t)
+		store.save = func(toolexec.Record) (toolexec.Record, error) { panic("down") }
+		_, err := w.s.Resolve(t.Context(), key, toolexec.Committed, supervisorAnn)
+		assert.EqualError(t, err, "toolexec: the store panicked: down")
+	})
+	t.Run("the caller gave up", func(t *testing.T) {
+		w, _, key := setup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := w.s.Resolve(ctx, key, toolexec.Committed, supervisorAnn)
+		assert.ErrorIs(t, err, context.Canceled)
+		_, _, err = w.s.List(ctx, toolexec.Query{})
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// TestSupervisorHistoryIsBounded: the oldest step stays, because it says how it began; the oldest after it go.
+func TestSupervisorHistoryIsBounded(t *testing.T) {
+	supervisorRun(t, "at 32", func(w *supervisorWorld) {
+		key := w.put(toolexec.StateUnknown, "r1")
+		first := w.get(key).History[0]
+		for i := range 40 {
+			time.Sleep(time.Minute)
+			by := toolexec.Statement{Actor: "ann", Evidence: fmt.Sprint("T-", i)}
+			_, err := w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, by)
+			require.NoError(w.t, err)
+			w.next = observeDoubt
+			w.call(w.tool, "r1")
+			h := w.get(key).History
+			assert.Equal(w.t, min(1+3*(i+1), 32), len(h))
+			assert.Equal(w.t, first, h[0])
+		}
+		h := w.get(key).History
+		assert.Equal(w.t, "in_flight: failed: OUTCOME_UNKNOWN (, )", supervisorSaid(w.get(key)))
+		assert.Equal(w.t, []string{"begin", "T-39", "failed: OUTCOME_UNKNOWN"}, []string{h[30].Event, h[29].Note, h[28].Event})
+	})
+}
