@@ -355,7 +355,7 @@ func TestSupervisorResolveNamesATimeThatIsLateEnough(t *testing.T) {
 func TestSupervisorReopen(t *testing.T) {
 	supervisorRun(t, "the same input runs again", func(w *supervisorWorld) {
 		key := w.put(toolexec.StateRejected, "r1")
-		assert.Equal(w.t, toolexec.CodeInvalidArguments, w.call(w.tool, "r1").Code, "it is sticky")
+		assert.Equal(w.t, toolexec.CodeUnchangedRetry, w.call(w.tool, "r1").Code, "it is sticky")
 		r, err := w.s.Reopen(w.t.Context(), key, supervisorAnn)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, w.get(key), r)
