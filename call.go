@@ -80,12 +80,18 @@ func (c *call) observed(ctx context.Context, tool string, answer func(context.Co
 	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
 	ctx = observeStart(ctx, o, info)
 	c.startClock() // the observer's time is not the call's
+	answered := false
 	defer func() {
+		if !answered {
+			h = c.exited()
+		}
 		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
 		info.setAnswer(&h)
 		observeEnd(ctx, o, info)
 	}()
-	return answer(ctx)
+	h = answer(ctx)
+	answered = true
+	return h
 }
 
 func (c *call) run(ctx context.Context) head {
@@ -340,10 +346,13 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
 		ctx = observeStart(ctx, o, info)
 		c.now = time.Now()
-		f := c.invoke(ctx, s, i)
-		info.Done, info.Took = true, time.Since(c.now)
-		info.setEnd(i, f)
-		observeEnd(ctx, o, info)
+		f := c.exitFailure() // stands when the goroutine dies
+		defer func() {
+			info.Done, info.Took = true, time.Since(c.now)
+			info.setEnd(i, f)
+			observeEnd(ctx, o, info)
+		}()
+		f = c.invoke(ctx, s, i)
 		return dispatched{i, f}
 	}
 	return dispatched{i, c.invoke(ctx, s, i)}

@@ -100,11 +100,11 @@ func ExampleExecutor_ExecuteAll() {
 		{Name: "list_orders"},
 		{Name: "refund", Arguments: json.RawMessage(`{"order_id":"ORD-5510","cents":8000}`)},
 	}) {
-		fmt.Println(env.OK, env.Code, string(env.Result))
+		fmt.Printf("%s %s\n", env.Code, env.CommitState)
 	}
 	// Output:
-	// false TOOL_PANIC
-	// true OK {"id":"rcpt_1"}
+	// TOOL_PANIC not_committed
+	// OK committed
 }
 
 // Go code that wants a result and an error asks for Value.

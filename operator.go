@@ -95,7 +95,7 @@ func untilText(i Instant) string {
 	if i.IsZero() {
 		return "it has ended"
 	}
-	return i.Time().UTC().Format(time.RFC3339)
+	return wholeSecond(i.Time())
 }
 
 // reopen lets a rejected operation run again with the same input.

@@ -2,6 +2,7 @@ package toolexec_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +18,9 @@ type replanOrder struct {
 }
 
 // replanTool answers its first call after it has been given up on.
-func replanTool(x *toolexec.Executor, runs *int) *toolexec.Bound[replanOrder, string] {
+func replanTool(x *toolexec.Executor, runs *atomic.Int64) *toolexec.Bound[replanOrder, string] {
 	return toolexec.Bind(x, toolexec.Tool[replanOrder, string]{Name: "refund", Run: func(context.Context, replanOrder) (string, error) {
-		if *runs++; *runs == 1 {
+		if runs.Add(1) == 1 {
 			time.Sleep(3 * time.Second)
 		}
 		return "receipt", nil
@@ -47,7 +48,7 @@ func TestReplanIsGivenTheCommitNobodyHeardOf(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var x toolexec.Executor
-				runs := 0
+				var runs atomic.Int64
 				refund := replanTool(&x, &runs)
 				first := refund.Call(t.Context(), replanOrder{"ORD-1"})
 				checkEnvelope(t, first)
@@ -60,13 +61,13 @@ func TestReplanIsGivenTheCommitNobodyHeardOf(t *testing.T) {
 				assert.Equal(t, first.OperationRef, again.OperationRef)
 				assert.Equal(t, row.source, again.Verification.Source)
 				assert.Equal(t, row.result, again.HasResult)
-				assert.Equal(t, 1, runs, "the effect is there already")
+				assert.EqualValues(t, 1, runs.Load(), "the effect is there already")
 
 				second := refund.Call(t.Context(), replanOrder{"ORD-1"})
 				checkEnvelope(t, second)
 				assert.True(t, second.OK && !second.Replayed)
 				assert.NotEqual(t, first.OperationRef, second.OperationRef)
-				assert.Equal(t, 2, runs, "an equal call that is meant")
+				assert.EqualValues(t, 2, runs.Load(), "an equal call that is meant")
 				require.NoError(t, x.Close(t.Context()))
 			})
 		})
@@ -78,14 +79,14 @@ func TestReplanIsGivenTheCommitNobodyHeardOf(t *testing.T) {
 func TestReplanAfterTheCommitWasHeardByRef(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var x toolexec.Executor
-		runs := 0
+		var runs atomic.Int64
 		refund := replanTool(&x, &runs)
 		ref := refund.Call(t.Context(), replanOrder{"ORD-1"}).OperationRef
 		time.Sleep(2 * time.Second)
 		heard := refund.Call(toolexec.WithOperationRef(t.Context(), ref), replanOrder{"ORD-1"})
 		require.True(t, heard.OK && heard.Replayed)
 		assert.False(t, refund.Call(t.Context(), replanOrder{"ORD-1"}).Replayed)
-		assert.Equal(t, 2, runs)
+		assert.EqualValues(t, 2, runs.Load())
 		require.NoError(t, x.Close(t.Context()))
 	})
 }
@@ -94,11 +95,12 @@ func TestReplanAfterTheCommitWasHeardByRef(t *testing.T) {
 // told of is not given to the next one.
 func TestReplanOfAnEqualCallThatIsMeant(t *testing.T) {
 	var x toolexec.Executor
-	runs := 1
+	var runs atomic.Int64
+	runs.Add(1)
 	refund := replanTool(&x, &runs)
 	for i := range 3 {
 		env := refund.Call(t.Context(), replanOrder{"ORD-1"})
 		assert.True(t, env.OK && !env.Replayed)
-		assert.Equal(t, i+2, runs)
+		assert.EqualValues(t, i+2, runs.Load())
 	}
 }

@@ -92,7 +92,11 @@ func (o *SlogObserver) attrs(e Event) []slog.Attr {
 	case PauseInfo:
 		return append(opAttrs(i.Tool, i.Key), slog.Duration("for", i.For), slog.String("after", string(i.After)))
 	case VerificationInfo:
-		a := append(opAttrs(i.Tool, i.Key), slog.Bool("failed", i.Failed), slog.String("verdict", i.Verdict.String()))
+		a := opAttrs(i.Tool, i.Key)
+		if !i.Done {
+			return a
+		}
+		a = append(a, slog.Bool("failed", i.Failed), slog.String("verdict", i.Verdict.String()), slog.Duration("took", i.Took))
 		return o.withCause(a, i.Err)
 	case GuardDecision:
 		return append(opAttrs(i.Tool, i.Key), slog.String("move", i.Move), slog.String("state", i.State.String()))
@@ -122,6 +126,9 @@ func (o *SlogObserver) callAttrs(i CallInfo) []slog.Attr {
 	}
 	a = append(a, slog.Bool("ok", i.OK), slog.String("code", string(i.Code)), slog.String("commit_state", i.CommitState.String()),
 		slog.String("next_action", i.NextAction.String()), slog.Duration("took", i.Took), slog.Bool("replayed", i.Replayed))
+	if i.Unrecorded {
+		a = append(a, slog.Bool("recorded", false))
+	}
 	return o.withCause(a, i.Cause)
 }
 
@@ -157,17 +164,23 @@ func causeText(err error) string {
 
 const redacted = "[redacted]"
 
-// secrets are the forms in which credentials usually stand in error texts.
+// secrets are the forms in which credentials usually stand in error texts. Each
+// prefers to take too much.
 var secrets = []struct {
 	form *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"']*:[^\s/"']*@`), "${1}" + redacted + "@"}, // user:password@ of a URL or DSN
-	{regexp.MustCompile(`(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{8,}`), "${1} " + redacted},
-	{regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|token|authorization|credential|cookie|signature|sig)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s&,;"']+)`), "${1}" + redacted},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), redacted},                // a JWT
-	{regexp.MustCompile(`\b(?:sk|pk|rk|ghp|gho|ghs|xox[abps]|AKIA|ASIA)[_-]?[A-Za-z0-9_-]{12,}`), redacted}, // keys that name themselves
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
+	{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"']*:[^\s"']*@`), "${1}" + redacted + "@"}, // user:password@ of a URL
+	{regexp.MustCompile(`([\w.-]+:)[^\s@]*(@(?:tcp|udp|unix)\()`), "${1}" + redacted + "${2}"},        // and of go-sql-driver
+	{regexp.MustCompile(`(?i)(\bcookie:\s*)[^\r\n]+`), "${1}" + redacted},                             // all of them, but a Set-Cookie below
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}`), "${1} " + redacted},
+	{regexp.MustCompile(`(?i)\b(digest|token)\s+[A-Za-z0-9._~+/=-]{8,}`), "${1} " + redacted},
+	{regexp.MustCompile(`(?i)((?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|token|authorization|credential|cookie|signature|sig)[\\"']*\s*[=:]\s*)` +
+		`(\\"(?:[^"\\]|\\[^"])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s&,;"']+)`), "${1}" + redacted},
+	{regexp.MustCompile(`(?i)([?&](?:key|auth|code)=)[^&\s"']+`), "${1}" + redacted},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), redacted}, // a JWT
+	{regexp.MustCompile(`\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abps]|AKIA|ASIA)[_-]?[A-Za-z0-9_-]{12,}`), redacted},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)`), redacted},
 }
 
 func (o *SlogObserver) redact(text string) string {

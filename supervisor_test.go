@@ -619,3 +619,365 @@ func TestSupervisorHistoryIsBounded(t *testing.T) {
 		assert.Equal(w.t, []string{"begin", "T-39", "failed: OUTCOME_UNKNOWN"}, []string{h[30].Event, h[29].Note, h[28].Event})
 	})
 }
+
+// What else a record says --------------------------------------------------------------------------------
+
+// TestCallerWhoGaveUpIsToldTheRecord: nothing is started for it, and the answer is what is known.
+func TestCallerWhoGaveUpIsToldTheRecord(t *testing.T) {
+	for state, want := range map[toolexec.State]string{
+		toolexec.StateAbsent:           "CANCELLED not_committed wait_and_retry 9",
+		toolexec.StateReleased:         "CANCELLED not_committed wait_and_retry 8",
+		toolexec.StateRejected:         "CANCELLED not_committed wait_and_retry 8",
+		toolexec.StateAwaitingApproval: "MISSING_APPROVAL not_committed request_approval 0",
+		toolexec.StateUnknown:          "OUTCOME_UNKNOWN unknown verify_operation 0",
+		toolexec.StateEscalated:        "OUTCOME_UNKNOWN unknown escalate 0",
+		toolexec.StateCommitted:        "OK committed continue 0",
+		toolexec.StateInFlight:         "CANCELLED unknown wait_and_retry 8",
+	} {
+		supervisorRun(t, state.String(), func(w *supervisorWorld) {
+			b := w.tool
+			var wg sync.WaitGroup
+			switch state {
+			case toolexec.StateAbsent:
+			case toolexec.StateInFlight: // in another process
+				other := &toolexec.Executor{Store: w.x.Store}
+				slow := toolexec.Bind(other, execTool("refund", toolexec.Write, func(context.Context) error { time.Sleep(time.Second); return nil }))
+				wg.Go(func() { slow.Call(toolexec.WithOperationRef(w.t.Context(), "r1"), execOrder) })
+				synctest.Wait()
+			case toolexec.StateAwaitingApproval:
+				b = w.held
+				w.put(state, "r1")
+			case toolexec.StateEscalated:
+				b = w.never
+				w.put(state, "r1")
+			default:
+				w.put(state, "r1")
+			}
+			w.next = func(context.Context) error { w.t.Error("the tool ran"); return nil }
+			ctx, cancel := context.WithCancel(toolexec.WithOperationRef(w.t.Context(), "r1"))
+			cancel()
+			e := caseChecked(w.t, b.Call(ctx, execOrder))
+			assert.Equal(w.t, want, fmt.Sprint(e.Code, " ", e.CommitState, " ", e.NextAction, " ", e.Retry.MaxAttemptsRemaining))
+			wg.Wait()
+		})
+	}
+}
+
+// TestCallerWhoGaveUpWithoutAStore: what an earlier call did under the ref cannot be known.
+func TestCallerWhoGaveUpWithoutAStore(t *testing.T) {
+	store := &truthStore{Store: new(toolexec.MemoryStore)}
+	w := newSupervisorWorld(t, store)
+	store.set(true, false)
+	for ref, want := range map[string]toolexec.CommitState{"r1": toolexec.CommitUnknown, "": toolexec.NotCommitted} {
+		ctx, cancel := context.WithCancel(toolexec.WithOperationRef(t.Context(), ref))
+		cancel()
+		e := caseChecked(t, w.tool.Call(ctx, execOrder))
+		assert.Equal(t, toolexec.CodeCancelled, e.Code)
+		assert.Equal(t, want, e.CommitState, "ref %q", ref)
+	}
+}
+
+// TestApprovalFunctionsThatCrash: nothing was sent, and nothing is held.
+func TestApprovalFunctionsThatCrash(t *testing.T) {
+	for name, a := range map[string]toolexec.Approval[caseOrder]{
+		"Required": {Required: func(caseOrder) bool { panic("a secret") }},
+		"Summary":  {Summary: func(caseOrder) string { panic("a secret") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := new(toolexec.Executor)
+			b := toolexec.Bind(x, caseTool{Name: "pay", Approval: &a, Run: observeScript(observeOK)})
+			e := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
+			assert.Equal(t, toolexec.CodeToolPanic, e.Code)
+			assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+			_, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), toolexec.Key{Ref: "r1"})
+			assert.ErrorIs(t, err, toolexec.ErrNotFound)
+		})
+	}
+}
+
+// TestRecordKeepsOfArgumentsWhatTheToolAllows looks into the record of an operation that may run again.
+func TestRecordKeepsOfArgumentsWhatTheToolAllows(t *testing.T) {
+	for name, row := range map[string]struct {
+		tool caseTool
+		want string
+	}{
+		"all":     {caseTool{}, caseArgs},
+		"none":    {caseTool{DropArguments: true}, ""},
+		"sealed":  {caseTool{Seal: func([]byte) ([]byte, error) { return []byte("sealed"), nil }}, `"c2VhbGVk"`},
+		"neither": {caseTool{DropArguments: true, Seal: func([]byte) ([]byte, error) { return []byte("sealed"), nil }}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := new(toolexec.Executor)
+			row.tool.Name, row.tool.Run = "refund", observeScript(observeDoubt)
+			checkEnvelope(t, toolexec.Bind(x, row.tool).Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
+			r, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), toolexec.Key{Ref: "r1"})
+			require.NoError(t, err)
+			assert.Equal(t, row.want, string(r.Arguments))
+		})
+	}
+}
+
+// supervisorFound is an operation in doubt that a look-up finds.
+func supervisorFound[Out any](t *testing.T, found toolexec.Finding[Out], maxResult int) (toolexec.Envelope[Out], toolexec.Record) {
+	x := new(toolexec.Executor)
+	b := toolexec.Bind(x, toolexec.Tool[caseOrder, Out]{
+		Name: "refund", MaxResult: maxResult,
+		Run: func(context.Context, caseOrder) (out Out, err error) { return out, toolexec.InDoubt(nil) },
+		Verify: &toolexec.Verifier[caseOrder, Out]{
+			Lookup: func(context.Context, string, caseOrder) (toolexec.Finding[Out], error) { return found, nil },
+		},
+	})
+	e := b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder)
+	checkEnvelope(t, e)
+	assert.True(t, e.OK, "found is found")
+	r, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), toolexec.Key{Ref: "r1"})
+	require.NoError(t, err)
+	return e, r
+}
+
+func TestLookUpFindsWithoutAResult(t *testing.T) {
+	e, r := supervisorFound(t, toolexec.Found(truthStubborn{}), 0)
+	assert.False(t, e.HasResult, "it cannot be encoded")
+	assert.Empty(t, r.ResultDigest)
+
+	large, r := supervisorFound(t, toolexec.Found(strings.Repeat("x", 100)), 10)
+	assert.False(t, large.HasResult, "it is too large to keep")
+	assert.True(t, strings.HasPrefix(r.ResultDigest, "sha256:"), r.ResultDigest)
+	_, err := large.Value()
+	assert.ErrorIs(t, err, toolexec.ErrNoResult)
+}
+
+func TestLookUpNamesItsEvidenceIfItIsSafe(t *testing.T) {
+	for ref, want := range map[string]string{"ledger/12": "ledger/12", "two words": "", "": "", strings.Repeat("x", 201): ""} {
+		f := toolexec.Found("rcpt_1")
+		f.EvidenceRef = ref
+		e, r := supervisorFound(t, f, 0)
+		assert.Equal(t, want, e.Verification.EvidenceRef)
+		assert.Equal(t, want, r.Verification.EvidenceRef)
+	}
+}
+
+// TestLookUpsWithoutABoundNeverEscalate: MaxChecks is negative.
+func TestLookUpsWithoutABoundNeverEscalate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := new(toolexec.Executor)
+		looked := 0
+		b := toolexec.Bind(x, caseTool{Name: "refund", Run: observeScript(observeDoubt), Verify: &toolexec.Verifier[caseOrder, caseReceipt]{
+			MaxChecks: -1,
+			Lookup: func(context.Context, string, caseOrder) (toolexec.Finding[caseReceipt], error) {
+				looked++
+				return toolexec.Finding[caseReceipt]{}, errors.New("down")
+			},
+		}})
+		for range 5 * toolexec.DefaultMaxChecks {
+			e := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
+			assert.Equal(t, toolexec.NextVerifyOperation, e.NextAction)
+			time.Sleep(time.Hour)
+		}
+		assert.Equal(t, 5*toolexec.DefaultMaxChecks, looked)
+	})
+}
+
+// TestMarkedResultStands: the attempt's own result is too large to keep, the marked one is not.
+func TestMarkedResultStands(t *testing.T) {
+	x := new(toolexec.Executor)
+	b := toolexec.Bind(x, toolexec.Tool[caseOrder, string]{
+		Name: "refund", MaxResult: 10,
+		Run: func(ctx context.Context, _ caseOrder) (string, error) {
+			return strings.Repeat("x", 100), toolexec.MarkCommitted(ctx, "rcpt_1")
+		},
+	})
+	ctx := toolexec.WithOperationRef(t.Context(), "r1")
+	assert.Len(t, caseChecked(t, b.Call(ctx, execOrder)).Result, 100, "its own caller gets it whole")
+	e := caseChecked(t, b.Call(ctx, execOrder))
+	assert.True(t, e.Replayed)
+	assert.Equal(t, "rcpt_1", e.Result)
+}
+
+// TestRefusalOfALargeArgumentIsRemembered: its digest is taken of what is beyond the canonical form's bound.
+func TestRefusalOfALargeArgumentIsRemembered(t *testing.T) {
+	x := new(toolexec.Executor)
+	runs := 0
+	b := toolexec.Bind(x, execTool("refund", toolexec.Write, func(context.Context) error { runs++; return toolexec.Invalid("order_id", "") }))
+	call := func(last string) toolexec.Code {
+		in := caseOrder{OrderID: strings.Repeat("x", 1<<20) + last}
+		return caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), in)).Code
+	}
+	assert.Equal(t, toolexec.CodeInvalidArguments, call("a"))
+	assert.Equal(t, toolexec.CodeUnchangedRetry, call("a"))
+	assert.Equal(t, 1, runs)
+	assert.Equal(t, toolexec.CodeInvalidArguments, call("b"))
+	assert.Equal(t, 2, runs, "a change of its last byte is a change")
+}
+
+func TestFingerprintText(t *testing.T) {
+	f := toolexec.Fingerprint{Rule: 7, Sum: [32]byte{0: 0xab, 31: 0x01}}
+	text, err := f.MarshalText()
+	require.NoError(t, err)
+	assert.Equal(t, "7:ab"+strings.Repeat("00", 30)+"01", string(text))
+	var back toolexec.Fingerprint
+	require.NoError(t, back.UnmarshalText(text))
+	assert.Equal(t, f, back)
+	sum := strings.Repeat("ab", 32)
+	for _, bad := range []string{"", "1", "1:", "1:ab", ":" + sum, "x:" + sum, "256:" + sum, "-1:" + sum, "1:" + sum + "ab", "1:" + strings.Repeat("xy", 32)} {
+		assert.EqualError(t, back.UnmarshalText([]byte(bad)), "toolexec: a fingerprint is <rule>:<64 hex digits>", bad)
+	}
+	assert.Equal(t, f, back, "what was refused changed nothing")
+}
+
+func TestInstantText(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 5, time.FixedZone("", 3600))
+	raw, err := toolexec.At(at).MarshalJSON()
+	require.NoError(t, err)
+	assert.Equal(t, `"2026-03-01T11:00:00.000000005Z"`, string(raw))
+	var i toolexec.Instant
+	require.NoError(t, i.UnmarshalJSON(raw))
+	assert.True(t, at.Equal(i.Time()))
+
+	raw, err = toolexec.Instant{}.MarshalJSON()
+	require.NoError(t, err)
+	assert.Equal(t, "null", string(raw))
+	require.NoError(t, i.UnmarshalJSON(raw))
+	assert.True(t, i.IsZero())
+
+	_, err = toolexec.In(time.Second).MarshalJSON()
+	assert.EqualError(t, err, "toolexec: a relative Instant must be resolved before it is encoded")
+	assert.False(t, toolexec.In(0).IsZero())
+	assert.ErrorContains(t, i.UnmarshalJSON([]byte(`"yesterday"`)), "toolexec: an Instant: ")
+}
+
+// supervisorSwap is a store that loses everything it had, or that cannot be read.
+type supervisorSwap struct {
+	mu    sync.Mutex
+	under toolexec.Store
+	err   error
+}
+
+func (s *supervisorSwap) now() (toolexec.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.under, s.err
+}
+
+func (s *supervisorSwap) Load(ctx context.Context, key toolexec.Key) (toolexec.Record, error) {
+	under, err := s.now()
+	if err != nil {
+		return toolexec.Record{}, err
+	}
+	return under.Load(ctx, key)
+}
+
+func (s *supervisorSwap) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	under, err := s.now()
+	if err != nil {
+		return toolexec.Record{}, err
+	}
+	return under.Save(ctx, r)
+}
+
+func (s *supervisorSwap) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
+	under, err := s.now()
+	if err != nil {
+		return nil, toolexec.Cursor{}, err
+	}
+	return under.List(ctx, q)
+}
+
+// TestWaitingForAnotherOwner: a second process asks while the first one runs for 1.08 s.
+func TestWaitingForAnotherOwner(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		total time.Duration
+		after time.Duration
+		then  func(s *supervisorSwap) // after that time
+		want  string
+	}{
+		{"it commits", 10 * time.Second, 0, nil, "OK continue replayed"},
+		{"it commits between the last poll and the deadline", 1100 * time.Millisecond, 0, nil, "OK continue replayed"},
+		{"time is up", time.Second, 0, nil, "OPERATION_IN_PROGRESS wait_and_retry"},
+		{"the store cannot be read any more", 10 * time.Second, 100 * time.Millisecond, func(s *supervisorSwap) { s.err = errors.New("down") }, "OPERATION_IN_PROGRESS wait_and_retry"},
+		{"the record is gone", 10 * time.Second, 100 * time.Millisecond, func(s *supervisorSwap) { s.under = new(toolexec.MemoryStore) }, "OK continue"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &supervisorSwap{under: new(toolexec.MemoryStore)}
+				slow := observeScript(func(context.Context) error { time.Sleep(1080 * time.Millisecond); return nil })
+				first, second := &toolexec.Executor{Store: store}, &toolexec.Executor{Store: store, Policy: toolexec.Policy{TotalDeadline: row.total}}
+				a, b := toolexec.Bind(first, caseTool{Name: "refund", Run: slow}), toolexec.Bind(second, caseTool{Name: "refund", Run: observeScript(observeOK)})
+				ctx := toolexec.WithOperationRef(t.Context(), "r1")
+				var wg sync.WaitGroup
+				wg.Go(func() { a.Call(ctx, execOrder) })
+				synctest.Wait()
+				if row.then != nil {
+					time.AfterFunc(row.after, func() {
+						store.mu.Lock()
+						defer store.mu.Unlock()
+						row.then(store)
+					})
+				}
+				e := caseChecked(t, b.Call(ctx, execOrder))
+				got := fmt.Sprint(e.Code, " ", e.NextAction)
+				if e.Replayed {
+					got += " replayed"
+				}
+				assert.Equal(t, row.want, got)
+				wg.Wait()
+				store.mu.Lock()
+				store.err = nil
+				store.mu.Unlock()
+				caseClose(t, first)
+				caseClose(t, second)
+			})
+		})
+	}
+}
+
+// TestBeginWhoseAnswerIsLostIsGivenBack: the record was written, the time is up, and the tool never ran.
+func TestBeginWhoseAnswerIsLostIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := new(toolexec.MemoryStore)
+		store := &supervisorDeaf{Store: memory}
+		store.once(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		x := &toolexec.Executor{Store: store, Policy: toolexec.Policy{TotalDeadline: time.Second}}
+		b := toolexec.Bind(x, execTool("refund", toolexec.Write, func(context.Context) error { t.Error("the tool ran"); return nil }))
+		e := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
+		assert.Equal(t, toolexec.CodeDeadlineExceeded, e.Code)
+		assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+		r, err := memory.Load(t.Context(), toolexec.Key{Ref: "r1"})
+		require.NoError(t, err)
+		assert.Equal(t, toolexec.StateReleased, r.State)
+		caseClose(t, x)
+	})
+}
+
+// supervisorDeaf stores, and then may be slow to say so, or not say it at all.
+type supervisorDeaf struct {
+	toolexec.Store
+
+	mu    sync.Mutex // protects what follows
+	after func(ctx context.Context) error
+}
+
+// once is done after the next Save.
+func (s *supervisorDeaf) once(after func(ctx context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = after
+}
+
+func (s *supervisorDeaf) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	stored, err := s.Store.Save(ctx, r)
+	s.mu.Lock()
+	after := s.after
+	s.after = nil
+	s.mu.Unlock()
+	if after != nil {
+		if lost := after(ctx); lost != nil {
+			return toolexec.Record{}, lost
+		}
+	}
+	return stored, err
+}

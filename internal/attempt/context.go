@@ -91,7 +91,7 @@ func (c *Context) Init(parent context.Context, deadline time.Time, cause error, 
 	if d, ok := parent.Deadline(); ok && (!c.own || d.Before(deadline)) {
 		c.deadline, c.own = d, false
 	}
-	if c.own && c.deadline == c.deadline.Round(0) { //nolint:revive // Equal does not look at the monotonic reading
+	if c.own && c.deadline == c.deadline.Round(0) { //nolint:revive,staticcheck // Equal does not look at the monotonic reading
 		// The deadline was made without a monotonic reading. Without this a wall clock
 		// set back during the attempt would let the two timers of an attempt differ. It
 		// also brings a deadline within what a time.Duration holds, 292 years.
