@@ -1185,8 +1185,10 @@ func TestGatesAreBounded(t *testing.T) {
 // TestCancelAmongOthers: the caller cancelled, and the tool reports it beside what else went wrong.
 func TestCancelAmongOthers(t *testing.T) {
 	for name, join := range map[string]func(err error) error{
-		"joined":         func(err error) error { return errors.Join(io.ErrNoProgress, err) },
-		"joined deeper":  func(err error) error { return errors.Join(io.ErrNoProgress, fmt.Errorf("x: %w", errors.Join(nil, err))) },
+		"joined": func(err error) error { return errors.Join(io.ErrNoProgress, err) },
+		"joined deeper": func(err error) error {
+			return errors.Join(io.ErrNoProgress, fmt.Errorf("x: %w", errors.Join(nil, err)))
+		},
 		"wrapped":        func(err error) error { return fmt.Errorf("x: %w", err) },
 		"beside a panic": func(err error) error { return errors.Join(err, errors.New("panic")) },
 	} {
