@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,9 @@ func (e *Envelope[T]) addDetail(key string, v any) {
 func (c *call) ownFailure(out outcome, stored bool) head {
 	rec, f := &c.record, out.fail
 	state := rec.CommitState()
+	if !stored && c.session != nil && c.session.mayBeLost() {
+		state = CommitUnknown // others may have had the operation since
+	}
 	if state == Committed { // late evidence came in between
 		return c.marked(*rec, stored)
 	}
@@ -315,8 +319,8 @@ func (c *call) fromRecord(rec Record) head {
 	if rec.Unheard {
 		c.hear(rec)
 	}
-	c.key = rec.Key
 	h := c.succeeded(verificationOf(&rec))
+	h.OperationRef = rec.Ref
 	if rec.ResultPresent {
 		c.result, h.HasResult = slices.Clone(rec.Result), true
 		return h
@@ -357,6 +361,9 @@ var detailKeys = []string{
 // maxDetail bounds a text among the details, in bytes.
 const maxDetail = 256
 
+// jsonNumber is the grammar of RFC 8259, section 6.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
 func safeScalar(v any) (any, bool) {
 	switch s := v.(type) {
 	case string:
@@ -368,7 +375,7 @@ func safeScalar(v any) (any, bool) {
 	case float64:
 		return s, !math.IsNaN(s) && !math.IsInf(s, 0)
 	case json.Number:
-		return s, json.Valid([]byte(s))
+		return s, jsonNumber.MatchString(string(s))
 	}
 	return nil, false
 }

@@ -530,7 +530,7 @@ func TestBreakApprovalOfWhatWasNotSeen(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "to Alice", seen.Approval.Summary)
 	b.Call(ctx, breakIn{ID: "1", Note: "to Mallory"})
-	_, _ = s.Approve(ctx, seen.Key, toolexec.Statement{Actor: "a", Evidence: "saw it"}, 0)
+	_, _ = s.Approve(ctx, seen.Key, seen.Approval.Digest, toolexec.Statement{Actor: "a", Evidence: "saw it"}, 0)
 	env := b.Call(ctx, breakIn{ID: "1", Note: "to Mallory"})
 	assert.False(t, env.OK, "ran %v", ran)
 }
@@ -545,7 +545,7 @@ func TestBreakApprovalAfterItsTTL(t *testing.T) {
 		s := toolexec.Supervisor{Executor: &x}
 		b.Call(ctx, breakIn{ID: "1"})
 		time.Sleep(time.Hour)
-		_, err := s.Approve(ctx, toolexec.Key{Ref: "r1"}, toolexec.Statement{Actor: "a", Evidence: "saw it"}, 0)
+		_, err := approveHeld(&s, ctx, toolexec.Key{Ref: "r1"}, toolexec.Statement{Actor: "a", Evidence: "saw it"}, 0)
 		assert.ErrorIs(t, err, toolexec.ErrRefused)
 	})
 }
@@ -1208,7 +1208,7 @@ func TestBreakEverythingAtOnce(t *testing.T) {
 		for ctx.Err() == nil {
 			page, _, _ := s.List(ctx, toolexec.Query{States: []toolexec.State{toolexec.StateAwaitingApproval, toolexec.StateRejected}})
 			for i := range page {
-				_, _ = s.Approve(ctx, page[i].Key, by, 0)
+				_, _ = approveHeld(&s, ctx, page[i].Key, by, 0)
 				_, _ = s.Reopen(ctx, page[i].Key, by)
 			}
 			_, _ = mem.Prune(ctx, 100)

@@ -1,6 +1,7 @@
 package toolexec
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ type operation struct {
 	alias  string        // the ref of a call whose tool has a key of its own
 	record Record        // as this call last saw it
 	offset time.Duration // the store's clock less ours, never too large
+	asked  time.Time     // our clock before the last begin was stored
 
 	refused    repeatKey // what the loop breaker knows this call by
 	hasRefused bool
@@ -153,7 +155,7 @@ func (c *call) read(ctx context.Context) head {
 		return c.readSuccess(out.won)
 	}
 	h := c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0))
-	if out.fail.RetryAfter > 0 {
+	if out.fail.RetryAfter > 0 && out.fail.Class == ClassTransient {
 		c.x.gates.close(c, out.fail, h.Retry.NotBefore)
 	}
 	return c.remember(h)
@@ -258,6 +260,9 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 	for {
 		if f := c.mayStart(ctx); f != nil {
 			return out.refused(f)
+		}
+		if s != nil && c.t.dedupeWindow > 0 && s.commitState() == CommitUnknown && c.windowOver(0) {
+			return out.refused(InDoubt(nil))
 		}
 		i := c.dispatch(ctx, s)
 		if i.fail == nil {
@@ -395,11 +400,12 @@ func (c *call) cutFailure() *Failure {
 
 // classify says what an error of the tool means. The caller's cancel is told
 // apart from the attempt's deadline and from a cancel that the tool made up.
-func (c *call) classify(err error) (f *Failure) {
-	if own, ok := err.(*Failure); ok && own != nil && c.caller.Err() == nil { //nolint:errorlint // runs nothing of the user's
-		return c.judge(err)
+func (c *call) classify(err error, late bool) (f *Failure) {
+	cancelled := errors.Is(c.caller.Err(), context.Canceled)
+	if own, ok := err.(*Failure); ok && own != nil && !cancelled { //nolint:errorlint // runs nothing of the user's
+		return c.judge(err, false, late)
 	}
-	crash := contained(func() error { f = c.judge(err); return nil })
+	crash := contained(func() error { f = c.judge(err, cancelled, late); return nil })
 	if crash != nil { // in Unwrap, Is, As or a behaviour of the error itself
 		f = &Failure{Code: CodeToolFailed, Err: crash}
 		f.complete()
@@ -407,9 +413,14 @@ func (c *call) classify(err error) (f *Failure) {
 	return f
 }
 
-func (c *call) judge(err error) *Failure {
+// judge classifies err of an attempt; late says that its context had ended
+// before: then what a tool says of its plain errors does not hold for this one.
+func (c *call) judge(err error, cancelled, late bool) *Failure {
 	f := classification{classifiers: c.t.classifiers, oneRequest: c.t.oneRequest || c.t.effect == ReadOnly, plain: c.t.errorsMean}.classify(err)
-	if errors.Is(c.caller.Err(), context.Canceled) && wraps(err, context.Canceled) {
+	if f.unrecognised && late {
+		f.Evidence = EvidenceInDoubt
+	}
+	if cancelled && wraps(err, context.Canceled) {
 		f.Code, f.Class, f.Category = CodeCancelled, ClassTransient, CategoryInternal
 	}
 	return f
@@ -457,6 +468,11 @@ func (c *call) identify() *Failure {
 	if err != nil {
 		return malformed(CodeInvalidArguments, err)
 	}
+	if holdsInvalidText(raw) {
+		f := malformed(CodeInvalidArguments, nil)
+		f.Fields = []FieldError{{Rule: "utf8", Expected: "text in valid UTF-8"}}
+		return f
+	}
 	sum, err := canonical.Sum(c.t.name, raw, c.t.exclusions, canonical.Limits{MaxBytes: -1})
 	if err != nil {
 		return malformed(CodeInvalidArguments, err)
@@ -464,6 +480,26 @@ func (c *call) identify() *Failure {
 	c.arguments = raw
 	c.intent.fingerprint = Fingerprint{Rule: fingerprintRule, Sum: sum}
 	return nil
+}
+
+// holdsInvalidText reports whether encoding/json met bytes that are no UTF-8:
+// it writes them as the escape \ufffd, a genuine U+FFFD as it is. Two texts
+// that differ in such bytes would be one identity.
+func holdsInvalidText(raw []byte) bool {
+	for rest := raw; ; {
+		at := bytes.Index(rest, []byte(`\ufffd`))
+		if at < 0 {
+			return false
+		}
+		slashes := at
+		for slashes > 0 && rest[slashes-1] == '\\' {
+			slashes--
+		}
+		if (at-slashes)%2 == 0 {
+			return true
+		}
+		rest = rest[at+1:]
+	}
 }
 
 func (c *call) encodeInput() ([]byte, error) {
@@ -491,11 +527,11 @@ func (c *call) runCheck() *Failure {
 	if err == nil {
 		return nil
 	}
-	if _, crashed := errors.AsType[*containedError](err); crashed {
+	if _, crashed := err.(*containedError); crashed { //nolint:errorlint // our own, unwrapped
 		return unsentFailure(CodeToolPanic, err)
 	}
 	f := &Failure{Err: err}
-	if own, ok := errors.AsType[*Failure](err); ok && own != nil {
+	if own := stated(err); own != nil {
 		*f = *own
 	}
 	f.Class, f.Code, f.Category, f.Evidence = ClassMalformed, CodeInvalidArguments, CategoryValidation, EvidenceNotSent

@@ -1146,7 +1146,7 @@ func (k *checker) peopleSteps(w *ckWorld) {
 	}
 	if r := w.record; r.State == StateAwaitingApproval && r.Approval.Decision == "" {
 		held := slices.IndexFunc(k.cfg.inputs, func(in ckInput) bool { return in.json == r.Approval.Digest })
-		says("a person approves", "approve", func(r *Record) error { return m.approve(r, by, 2*ckTick) },
+		says("a person approves", "approve", func(r *Record) error { return m.approve(r, r.Approval.Digest, by, 2*ckTick, ckTime(w.now)) },
 			func(n *ckWorld) { n.granted = [4]bool{}; n.granted[held] = true })
 		says("a person denies", "deny", func(r *Record) error { return m.deny(r, by) }, func(*ckWorld) {})
 	}

@@ -341,6 +341,39 @@ func nested(e *Error) *Failure {
 	return f
 }
 
+// stated returns the first Failure in the tree of err, as errors.As would, but
+// with an end and behind containment: it runs methods of the user's errors.
+func stated(err error) (f *Failure) {
+	_ = contained(func() error {
+		nodes := maxErrorDepth
+		f = statedWithin(err, &nodes)
+		return nil
+	})
+	return f
+}
+
+func statedWithin(err error, nodes *int) *Failure {
+	for ; err != nil && *nodes > 0; *nodes-- {
+		switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
+		case *Failure:
+			return e
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, branch := range e.Unwrap() {
+				*nodes--
+				if f := statedWithin(branch, nodes); f != nil {
+					return f
+				}
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
 // askContained asks one classifier. One that panics does not know.
 func askContained(classify Classifier, err error) (f *Failure) {
 	_ = contained(func() error {

@@ -318,7 +318,7 @@ func ExampleSupervisor_Approve() {
 	}
 	for _, r := range waiting {
 		fmt.Println(r.Ref, "–", r.Approval.Summary)
-		if _, err := desk.Approve(ctx, r.Key, toolexec.Statement{Actor: "ann", Evidence: "ticket 7"}, time.Hour); err != nil {
+		if _, err := desk.Approve(ctx, r.Key, r.Approval.Digest, toolexec.Statement{Actor: "ann", Evidence: "ticket 7"}, time.Hour); err != nil {
 			fmt.Println(err)
 		}
 	}

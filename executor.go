@@ -159,7 +159,7 @@ func (x *Executor) Execute(ctx context.Context, req Call) Envelope[json.RawMessa
 func (c *call) raw(h head) Envelope[json.RawMessage] {
 	e := recast[json.RawMessage](&h)
 	if h.HasResult {
-		e.Result = c.result
+		e.Result = slices.Clone(c.result) // reports of the same ownership may hold it
 	}
 	return e
 }

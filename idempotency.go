@@ -271,7 +271,8 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 		in.nonce = c.x.nonce()
 	}
 	wait := Backoff{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond}.pauses()
-	for failures := 0; ; {
+	for failures, conflicts := 0, 0; ; {
+		c.asked = time.Now()
 		next := c.record.cloneHead()
 		next.Arguments, next.Result = nil, nil
 		mv = c.t.begin(&next, in, c.storeNow())
@@ -285,6 +286,9 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 			c.x.warnNearlyFull(ctx, stored.Version)
 			return mv, head{}, false
 		case errors.Is(err, ErrConflict):
+			if conflicts++; conflicts > 10 && !sleepUntil(ctx, wait.next()) {
+				return c.interrupted()
+			}
 			c.saw(stored)
 			if stored.State == StateInFlight && stored.Nonce == in.nonce {
 				return moveRun, head{}, false // an earlier try whose end was unclear
@@ -303,12 +307,17 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 
 // saveBegin stores an arrow of begin, within the call's time.
 func (c *call) saveBegin(ctx context.Context, next Record) (Record, error) {
-	if c.t.lease == 0 || c.total.IsZero() {
-		return c.x.save(ctx, next) // a volatile store answers at once
-	}
-	ctx, cancel := context.WithDeadline(ctx, c.total)
+	ctx, cancel := c.within(ctx)
 	defer cancel()
 	return c.x.save(ctx, next)
+}
+
+// within bounds a store call by the total deadline.
+func (c *call) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.t.lease == 0 || c.total.IsZero() {
+		return ctx, func() {} // a volatile store answers at once
+	}
+	return context.WithDeadline(ctx, c.total)
 }
 
 // interrupted is the end of a begin whose time ran out while the store was
@@ -337,8 +346,12 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	s.tries = s.few[:0]
 	c.session = s
 	defer s.abandonOnExit()
-	s.keepAlive()
-	out := c.attempts(ctx, s)
+	var out outcome
+	if s.keepAlive(ctx) {
+		out = c.attempts(ctx, s)
+	} else {
+		out.fail = unsentFailure(CodeGuardUnavailable, errLeaseShort)
+	}
 	rec, stored := s.end(out)
 	c.saw(rec)
 	switch {
@@ -567,16 +580,13 @@ func recoverStore(err *error) {
 // findOpen returns an operation of the same arguments that a minted ref must
 // not start anew; the zero Record when there is none.
 func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
-	if c.t.lease > 0 && !c.total.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.total)
-		defer cancel()
-	}
+	ctx, cancel := c.within(ctx)
+	defer cancel()
 	page, _, err := c.x.list(ctx, Query{
 		Scope: &k.scope, Tool: k.tool, Fingerprint: k.print, Limit: 1,
 		Open: true,
 	})
-	if err != nil || len(page) == 0 {
+	if err != nil || len(page) == 0 || page[0].Scope != k.scope || page[0].Tool != k.tool || page[0].Fingerprint != k.print {
 		return Record{}, err
 	}
 	return page[0], nil
@@ -599,19 +609,24 @@ func (x *Executor) volatile() bool {
 	return ok && v.Volatile()
 }
 
-// awaitChange returns when the record may have changed, or ctx is done.
+// awaitChange returns when the record has changed, or ctx is done.
 func (x *Executor) awaitChange(ctx context.Context, key Key, version int64) error {
-	if w, ok := x.records().(Waiter); ok {
-		return w.Wait(ctx, key, version)
-	}
-	wait := Backoff{Initial: 10 * time.Millisecond, Max: 250 * time.Millisecond}.pauses()
+	waiter, notifies := x.records().(Waiter)
+	pause := Backoff{Initial: 10 * time.Millisecond, Max: 250 * time.Millisecond}.pauses()
 	for {
-		if !sleepUntil(ctx, wait.next()) {
+		if notifies {
+			if err := waiter.Wait(ctx, key, version); err != nil {
+				return err
+			}
+		} else if !sleepUntil(ctx, pause.next()) {
 			return ctx.Err()
 		}
 		r, err := x.load(ctx, key)
 		if err != nil || r.Version != version {
 			return err
+		}
+		if notifies && !sleepUntil(ctx, pause.next()) { // it returned early
+			return ctx.Err()
 		}
 	}
 }

@@ -282,7 +282,14 @@ func (i *invocation) judge(res attempt.Result) *Failure {
 	case i.succeeded:
 		return nil
 	}
-	return i.call.classify(i.err)
+	return i.call.classify(i.err, i.outOfTime())
+}
+
+// outOfTime reports whether the attempt's context had ended before its tool
+// returned.
+func (i *invocation) outOfTime() bool {
+	deadline, ok := i.ctx.Deadline()
+	return i.call.caller.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // endError is how a tool ended that did not return. Its text and Stack are for

@@ -823,7 +823,7 @@ func (r *lawsRun) attend(rng *rand.Rand, sup *toolexec.Supervisor, rec toolexec.
 	case rec.State == toolexec.StateAwaitingApproval && n == 0:
 		_, _ = sup.Deny(ctx, rec.Key, by)
 	case rec.State == toolexec.StateAwaitingApproval && n < 6:
-		_, _ = sup.Approve(ctx, rec.Key, by, lawsPick(rng, 0, time.Second, time.Minute))
+		_, _ = approveHeld(sup, ctx, rec.Key, by, lawsPick(rng, 0, time.Second, time.Minute))
 	case rec.State == toolexec.StateRejected && n == 0:
 		_, _ = sup.Reopen(ctx, rec.Key, by)
 	case rec.State == toolexec.StateEscalated && n < 4, rec.State == toolexec.StateUnknown && n == 0:

@@ -508,7 +508,7 @@ func TestObserverIsToldTheGuardsDecisions(t *testing.T) {
 			func(t *testing.T, x *toolexec.Executor, call func(caseOrder)) {
 				call(order)
 				s := toolexec.Supervisor{Executor: x}
-				_, err := s.Approve(t.Context(), toolexec.Key{Ref: "r1"}, toolexec.Statement{Actor: "ann", Evidence: "T-1"}, time.Minute)
+				_, err := approveHeld(&s, t.Context(), toolexec.Key{Ref: "r1"}, toolexec.Statement{Actor: "ann", Evidence: "T-1"}, time.Minute)
 				require.NoError(t, err)
 				call(order)
 				time.Sleep(time.Hour)
@@ -805,8 +805,24 @@ func TestObserverThatIsNilCostsNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { b.Call(t.Context(), execOrder) })
 	}
 	none := allocs(nil)
+	if observePoolDrops() {
+		t.Skip("the race detector drops what is put into a sync.Pool, at random")
+	}
 	assert.LessOrEqual(t, none, 2.0)
 	assert.Greater(t, allocs(new(observeVandal)), none)
+}
+
+// observePoolDrops reports whether a sync.Pool forgets much of what was just put into it.
+func observePoolDrops() bool {
+	var p sync.Pool
+	dropped := 0
+	for range 1000 {
+		p.Put(new(int))
+		if p.Get() == nil {
+			dropped++
+		}
+	}
+	return dropped > 100 // a garbage collection or another processor may cost a few
 }
 
 // TestObserverTimeIsNotTheCalls: what an observer takes at the beginning is not taken from a deadline.
@@ -865,7 +881,6 @@ func TestObserverOfACooperativeGoexit(t *testing.T) {
 			env := caseChecked(t, x.ExecuteAll(t.Context(), []toolexec.Call{{Name: "refund", OperationRef: "r1", Arguments: json.RawMessage(caseArgs)}})[0])
 			assert.Equal(t, toolexec.CodeToolPanic, env.Code)
 			assert.Equal(t, 1, strings.Count(strings.Join(o.lines, "\n"), "/call"))
-			// BUG: the End of the attempt is never told, and the End of the call has no code.
 			assert.True(t, slices.Contains(o.lines, "  /attempt"), o.lines)
 			for _, s := range o.spans {
 				if e, ok := s.ended.(toolexec.CallInfo); ok {

@@ -36,12 +36,20 @@ func (s Statement) check() error {
 }
 
 // approve allows exactly the call that is held, until ttl has passed.
-func (m *machine) approve(r *Record, s Statement, ttl time.Duration) error {
-	if r.State != StateAwaitingApproval || r.Approval == nil {
+func (m *machine) approve(r *Record, digest string, s Statement, ttl time.Duration, now time.Time) error {
+	switch {
+	case r.State != StateAwaitingApproval || r.Approval == nil:
 		return refusedIn(r, "approve", StateAwaitingApproval)
+	case r.Approval.Digest != digest:
+		return fmt.Errorf("%w: another call is held by now than the one that was reviewed; look again", ErrRefused)
+	case r.Approval.Decision == "" && !r.Approval.Expires.IsZero() && !r.Approval.Expires.Time().After(now):
+		return fmt.Errorf("%w: the call waited for a decision until %s; it has to be made again", ErrRefused, untilText(r.Approval.Expires))
 	}
 	r.Approval.Decision, r.Approval.Actor, r.Approval.Reason = decisionApproved, s.Actor, s.Evidence
-	r.Approval.Spent, r.Approval.SpentBy, r.Approval.Expires = false, "", In(ttl)
+	r.Approval.Spent, r.Approval.SpentBy, r.Approval.Expires = false, "", Instant{}
+	if ttl > 0 {
+		r.Approval.Expires = In(ttl)
+	}
 	r.note("approved", s.Actor, s.Evidence)
 	return nil
 }

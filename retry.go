@@ -23,6 +23,7 @@ const (
 	DefaultMaxBackoff    = 30 * time.Second
 
 	leaseMargin   = 5 * time.Second
+	maxLease      = time.Hour // of a longer call the heartbeat extends it
 	maxRetryAfter = 24 * time.Hour
 )
 
@@ -131,7 +132,7 @@ func (p *Policy) lease() time.Duration {
 	if p.TotalDeadline < 0 {
 		return DefaultTotalDeadline + leaseMargin
 	}
-	return p.TotalDeadline + leaseMargin
+	return min(p.TotalDeadline, maxLease) + leaseMargin
 }
 
 // pauses is the sequence of one call: a value on its stack that nobody shares.

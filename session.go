@@ -20,19 +20,19 @@ type session struct {
 	call  *call
 	nonce string
 
-	mu       sync.Mutex // protects what follows; never held across a store call
-	rec      Record     // the newest version this process has seen
-	tries    []*invocation
-	few      [2]*invocation // the memory of tries, as a rule
-	before   int            // the operation's dispatches before this ownership
-	ended    bool           // the ownership is over: attempts can only add late evidence
-	answered bool           // an attempt ended after that: the caller may have its envelope
-	failure  *FailureRecord
-	sticky   bool
-	fields   []FieldDigest
-	until    Instant   // not_before
-	beatAt   time.Time // the last renewal of the lease
-	timers   []*outlivingTimer
+	mu        sync.Mutex // protects what follows; never held across a store call
+	rec       Record     // the newest version this process has seen
+	tries     []*invocation
+	few       [2]*invocation // the memory of tries, as a rule
+	before    int            // the operation's dispatches before this ownership
+	ended     bool           // the ownership is over: attempts can only add late evidence
+	answered  bool           // an attempt ended after that: the caller may have its envelope
+	failure   *FailureRecord
+	sticky    bool
+	fields    []FieldDigest
+	until     Instant   // not_before
+	renewedAt time.Time // when the lease was last asked for
+	timers    map[timerKey]*time.Timer
 }
 
 // bookkeeping bounds a store call that must be tried also after the caller's
@@ -208,20 +208,27 @@ func (s *session) markSent() error {
 }
 
 // nextAttempt tells a durable record that the owner goes on, so that a crash
-// cannot make it forget a dispatch. It reports whether the owner still is.
+// cannot make it forget a dispatch. It reports whether the owner still is, with
+// enough of a lease left.
 func (s *session) nextAttempt(ctx context.Context) bool {
 	lease := s.call.t.lease
 	if lease == 0 {
 		return true
 	}
+	ctx, cancel := s.call.within(ctx)
+	defer cancel()
+	began := time.Now()
 	_, err := s.update(ctx, func(r *Record) error {
-		if err := s.renew(r, lease); err != nil {
-			return err
-		}
 		r.Attempts = max(r.Attempts, s.attemptsUsed()+1)
-		return nil
+		return s.renew(r)
 	})
-	return err == nil
+	if err != nil || time.Since(began) >= lease/2 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed(began)
+	return true
 }
 
 // end closes the ownership and stores how it ended. stored is false when the
@@ -239,7 +246,7 @@ func (s *session) end(out outcome) (rec Record, stored bool) {
 		}
 	}
 	s.mu.Unlock()
-	s.stopTimersOf(nil)
+	s.stopTimers(nil)
 	s.watchOutliving()
 	ctx, cancel := s.call.afterwards(s.bookkeepingTime())
 	defer cancel()
@@ -301,7 +308,7 @@ func (s *session) storeLater() {
 
 // late adds what an attempt proved after its caller was answered.
 func (s *session) late(i *invocation, f *Failure) {
-	s.stopTimersOf(i)
+	s.stopTimers(i)
 	s.mu.Lock()
 	s.answered = s.ended
 	s.mu.Unlock()
@@ -325,56 +332,52 @@ func asCause(f *Failure) error {
 	return f
 }
 
-// outlivingTimer is a timer of an attempt that outlives its call.
-type outlivingTimer struct {
-	of    *invocation // nil: of the ownership as a whole
-	timer *time.Timer
+// timerKey names a timer of an ownership: what for, and of which attempt; of
+// the ownership as a whole when there is none.
+type timerKey struct {
+	of  *invocation
+	use timerUse
 }
 
-// keepAlive extends the lease for as long as the owner runs the operation,
-// which may be longer than the lease: without a total deadline, and in a
-// Cooperative tool.
-func (s *session) keepAlive() {
-	lease := s.call.t.lease
-	if lease == 0 {
-		return
+type timerUse uint8
+
+const (
+	timerBeat    timerUse = iota + 1 // extends the lease, or an attempt's settle window
+	timerLease                       // the end of the lease
+	timerAbandon                     // the bound on the life of an attempt
+)
+
+// set arms a timer in place of the one of the same key. It counts among what
+// outlives calls until it was stopped or its callback has ended. Called with
+// mu held.
+func (s *session) set(key timerKey, d time.Duration, f func()) {
+	x := s.call.x
+	if old := s.timers[key]; old != nil && old.Stop() {
+		x.outlive.add(-1)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.beatAt = time.Now()
-	s.timers = append(s.timers, s.after(nil, lease/3, s.beat))
+	if s.timers == nil {
+		s.timers = make(map[timerKey]*time.Timer)
+	}
+	x.outlive.add(1)
+	s.timers[key] = time.AfterFunc(d, func() {
+		defer x.outlive.add(-1)
+		f()
+	})
 }
 
-// beat extends the lease at the current version, and ends the tool's context
-// when the record is lost, or cannot be reached for as long as the lease runs.
-func (s *session) beat() {
-	lease := s.call.t.lease
-	ctx, cancel := s.call.afterwards(bookkeeping)
-	defer cancel()
-	_, err := s.update(ctx, func(r *Record) error { return s.renew(r, lease) })
+// stopTimers stops the timers of an attempt, or of the ownership for nil.
+func (s *session) stopTimers(of *invocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.ended:
-	case err == nil:
-		s.beatAt = time.Now()
-		fallthrough
-	case !errors.Is(err, errOwnerLost) && time.Since(s.beatAt) < lease:
-		s.timers = append(s.timers, s.after(nil, lease/3, s.beat))
-	default:
-		for _, i := range s.tries {
-			i.ctx.Cancel(errOwnerLost)
+	for key, t := range s.timers {
+		if key.of != of {
+			continue
 		}
+		if t.Stop() {
+			s.call.x.outlive.add(-1)
+		}
+		delete(s.timers, key)
 	}
-}
-
-// renew extends the lease of a record that is still this owner's.
-func (s *session) renew(r *Record, lease time.Duration) error {
-	if r.State != StateInFlight || r.Nonce != s.nonce {
-		return errOwnerLost
-	}
-	r.LeaseUntil = In(lease)
-	return nil
 }
 
 // watchOutliving starts, for each attempt that still runs, the heartbeat that
@@ -383,57 +386,113 @@ func (s *session) watchOutliving() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.tries {
-		i.mu.Lock()
-		runs := i.phase == phaseCut
-		i.mu.Unlock()
-		if runs {
-			s.watch(i)
+		if !i.runsOn() {
+			continue
 		}
-	}
-}
-
-// watch is called with mu held.
-func (s *session) watch(i *invocation) {
-	if d := s.call.t.policy.MaxAbandon; d > 0 {
-		s.timers = append(s.timers, s.after(i, d, s.escalate))
-	}
-	if lease := s.call.t.lease; lease > 0 {
-		s.timers = append(s.timers, s.after(i, lease/3, func() { s.heartbeat(i) }))
-	}
-}
-
-// after counts a timer among what outlives calls until it was stopped or its
-// callback has ended.
-func (s *session) after(i *invocation, d time.Duration, f func()) *outlivingTimer {
-	x := s.call.x
-	x.outlive.add(1)
-	return &outlivingTimer{of: i, timer: time.AfterFunc(d, func() {
-		defer x.outlive.add(-1)
-		f()
-	})}
-}
-
-func (s *session) stopTimersOf(i *invocation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.timers {
-		if t.of == i && t.timer.Stop() {
-			s.call.x.outlive.add(-1)
+		if d := s.call.t.policy.MaxAbandon; d > 0 {
+			s.set(timerKey{i, timerAbandon}, d, s.escalate)
 		}
+		s.setHeartbeat(i)
 	}
 }
 
-// heartbeat extends the settle window of an attempt that is still alive.
-func (s *session) heartbeat(i *invocation) {
-	_ = s.store()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// runsOn reports whether the attempt was cut and has not ended.
+func (i *invocation) runsOn() bool {
 	i.mu.Lock()
-	runs := i.phase == phaseCut
-	i.mu.Unlock()
-	if runs {
-		s.timers = append(s.timers, s.after(i, s.call.t.lease/3, func() { s.heartbeat(i) }))
+	defer i.mu.Unlock()
+	return i.phase == phaseCut
+}
+
+// setHeartbeat is called with mu held.
+func (s *session) setHeartbeat(i *invocation) {
+	lease := s.call.t.lease
+	if lease == 0 {
+		return
 	}
+	s.set(timerKey{i, timerBeat}, lease/3, func() {
+		_ = s.store()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if i.runsOn() {
+			s.setHeartbeat(i)
+		}
+	})
+}
+
+// errLeaseShort: the store took so long that the lease it granted is nearly
+// over.
+var errLeaseShort = errors.New("the store answered too late for the lease it granted")
+
+// keepAlive extends the lease for as long as the owner runs the operation,
+// which may be longer than the lease: without a total deadline, and in a
+// Cooperative tool. It reports false when there is too little of the lease left
+// to begin with.
+func (s *session) keepAlive(ctx context.Context) bool {
+	lease := s.call.t.lease
+	if lease == 0 {
+		return true
+	}
+	s.mu.Lock()
+	s.renewed(s.call.asked)
+	s.mu.Unlock()
+	return time.Since(s.call.asked) < lease/2 || s.nextAttempt(ctx)
+}
+
+// renewed notes the last renewal, by our clock and from before the store was
+// asked, so that our lease is never longer than the store's. Called with mu
+// held.
+func (s *session) renewed(at time.Time) {
+	lease := s.call.t.lease
+	s.renewedAt = at
+	s.set(timerKey{nil, timerLease}, lease-time.Since(at), s.loseLease)
+	s.set(timerKey{nil, timerBeat}, lease/3, s.beat)
+}
+
+// mayBeLost reports whether the lease is over, as far as this process knows.
+func (s *session) mayBeLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call.t.lease > 0 && time.Since(s.renewedAt) >= s.call.t.lease
+}
+
+// beat extends the lease at the current version. When the store cannot be
+// reached the end of the lease stands.
+func (s *session) beat() {
+	ctx, cancel := s.call.afterwards(bookkeeping)
+	defer cancel()
+	began := time.Now()
+	_, err := s.update(ctx, s.renew)
+	if errors.Is(err, errOwnerLost) {
+		s.loseLease()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+	case err == nil:
+		s.renewed(began)
+	default:
+		s.set(timerKey{nil, timerBeat}, s.call.t.lease/3, s.beat)
+	}
+}
+
+// loseLease ends the tool's context: another owner may take the record.
+func (s *session) loseLease() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.tries {
+		i.ctx.Cancel(errOwnerLost)
+	}
+}
+
+// renew extends the lease of a record that is still this owner's.
+func (s *session) renew(r *Record) error {
+	if r.State != StateInFlight || r.Nonce != s.nonce {
+		return errOwnerLost
+	}
+	r.LeaseUntil = In(s.call.t.lease)
+	return nil
 }
 
 // escalate gives an operation to a person whose attempt has lived too long.

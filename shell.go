@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/toolexec/toolexec/internal/attempt"
+	"github.com/toolexec/toolexec/internal/deepcopy"
 	"github.com/toolexec/toolexec/internal/schema"
 )
 
@@ -40,7 +41,6 @@ type typedCall[In, Out any] struct {
 	in    In
 	first typedInvocation[In, Out]
 	used  bool // first is taken; owned by the caller's goroutine
-	exact bool // JSON gives back what the caller passed, behind interfaces too
 }
 
 // typedInvocation is one attempt of a typed tool.
@@ -55,59 +55,19 @@ func (s *typedCall[In, Out]) body() *invocation {
 	i := &s.first
 	if s.used {
 		i = new(typedInvocation[In, Out])
-		i.in = s.freshInput()
-	} else {
-		i.in = s.in
-		s.exact = !s.bound.t.opaqueInput || s.call.byName || s.givesBack()
 	}
 	s.used = true
-	i.bound, i.task, i.call = s.bound, i, &s.call
+	i.in, i.bound, i.task, i.call = s.input(), s.bound, i, &s.call
 	return &i.invocation
 }
 
-// freshInput is what a further attempt gets: an attempt before it may have
-// changed what the input points to, or may still be running. The call's private
-// copy of the arguments is decoded anew, where that gives back what the caller
-// passed: not where fields are hidden from JSON, and not where a typed caller
-// put a type of its own behind an interface.
-func (s *typedCall[In, Out]) freshInput() In {
-	c := &s.call
-	if c.arguments == nil || s.bound.tool.IgnoreHidden || !s.exact {
+// input is what one attempt gets: its own copy, because an attempt may change
+// what its input points to, and may still run when the next one starts.
+func (s *typedCall[In, Out]) input() In {
+	if !s.bound.t.sharedInput {
 		return s.in
 	}
-	if in, ok := decodeKept[In](c.arguments, s.bound.t.plainInput); ok {
-		return in
-	}
-	return s.in
-}
-
-// givesBack reports whether the private copy decodes to just what a typed
-// caller passed, the types behind its interfaces included.
-func (s *typedCall[In, Out]) givesBack() bool {
-	in, ok := decodeContained[In](s.call.arguments)
-	return ok && reflect.DeepEqual(in, s.in)
-}
-
-// hasInterface reports whether values of t may hold types that JSON does not
-// give back.
-func hasInterface(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Interface:
-		return true
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return hasInterface(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if hasInterface(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
+	return deepcopy.Value(s.in)
 }
 
 // Run implements attempt.Task: the tool's function, then what must happen on
@@ -161,7 +121,7 @@ func (s *typedCall[In, Out]) summary() string {
 }
 
 func (s *typedCall[In, Out]) lookup(ctx context.Context, ref string) (lookup, error) {
-	f, err := s.bound.tool.Verify.Lookup(ctx, ref, s.freshInput())
+	f, err := s.bound.tool.Verify.Lookup(ctx, ref, s.input())
 	if err != nil {
 		return lookup{}, err
 	}

@@ -252,6 +252,8 @@ type Record struct {
 	Nonce string `json:"nonce,omitempty"`
 	// Sent: the owner marked that it is about to send.
 	Sent bool `json:"sent,omitempty"`
+	// MarksSent: the owner's tool sends nothing before it has marked.
+	MarksSent bool `json:"marks_sent,omitempty"`
 	// LeaseUntil: after it the owner is taken for lost. None means held.
 	LeaseUntil Instant `json:"lease_until,omitzero"`
 

@@ -194,7 +194,7 @@ func TestSupervisorList(t *testing.T) {
 func TestSupervisorApprove(t *testing.T) {
 	supervisorRun(t, "once", func(w *supervisorWorld) {
 		key := w.put(toolexec.StateAwaitingApproval, "r1")
-		r, err := w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		r, err := approveHeld(w.s, w.t.Context(), key, supervisorAnn, time.Minute)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, w.get(key), r)
 		assert.Equal(w.t, toolexec.StateAwaitingApproval, r.State)
@@ -208,28 +208,28 @@ func TestSupervisorApprove(t *testing.T) {
 		assert.True(w.t, w.get(key).Approval.Spent)
 	})
 	supervisorRun(t, "no time is the default", func(w *supervisorWorld) {
-		r, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
+		r, err := approveHeld(w.s, w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, r.Now.Add(toolexec.DefaultApprovalTTL), r.Approval.Expires.Time())
 	})
 	supervisorRun(t, "in time", func(w *supervisorWorld) {
-		_, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, time.Minute)
+		_, err := approveHeld(w.s, w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, time.Minute)
 		require.NoError(w.t, err)
 		time.Sleep(time.Minute - 1)
 		assert.True(w.t, w.call(w.held, "r1").OK)
 	})
 	supervisorRun(t, "too late", func(w *supervisorWorld) {
 		key := w.put(toolexec.StateAwaitingApproval, "r1")
-		_, err := w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		_, err := approveHeld(w.s, w.t.Context(), key, supervisorAnn, time.Minute)
 		require.NoError(w.t, err)
 		time.Sleep(time.Minute)
 		assert.Equal(w.t, toolexec.CodeApprovalExpired, w.call(w.held, "r1").Code)
-		_, err = w.s.Approve(w.t.Context(), key, supervisorAnn, time.Minute)
+		_, err = approveHeld(w.s, w.t.Context(), key, supervisorAnn, time.Minute)
 		require.NoError(w.t, err, "it is held again")
 		assert.True(w.t, w.call(w.held, "r1").OK)
 	})
 	supervisorRun(t, "not for other arguments", func(w *supervisorWorld) {
-		_, err := w.s.Approve(w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
+		_, err := approveHeld(w.s, w.t.Context(), w.put(toolexec.StateAwaitingApproval, "r1"), supervisorAnn, 0)
 		require.NoError(w.t, err)
 		other := w.held.Call(toolexec.WithOperationRef(w.t.Context(), "r1"), caseOrder{OrderID: "ORD-5510", Cents: 9000})
 		assert.Equal(w.t, toolexec.CodeOperationRefReused, other.Code)
@@ -237,7 +237,7 @@ func TestSupervisorApprove(t *testing.T) {
 	})
 	supervisorRun(t, "the last word before the call counts", func(w *supervisorWorld) {
 		key := w.put(toolexec.StateAwaitingApproval, "r1")
-		_, err := w.s.Approve(w.t.Context(), key, supervisorAnn, 0)
+		_, err := approveHeld(w.s, w.t.Context(), key, supervisorAnn, 0)
 		require.NoError(w.t, err)
 		_, err = w.s.Deny(w.t.Context(), key, toolexec.Statement{Actor: "bob", Evidence: "T-2"})
 		require.NoError(w.t, err)
@@ -347,7 +347,6 @@ func TestSupervisorResolveNamesATimeThatIsLateEnough(t *testing.T) {
 		require.NoError(w.t, err)
 		time.Sleep(time.Until(at))
 		_, err = w.s.Resolve(w.t.Context(), key, toolexec.NotCommitted, supervisorAnn)
-		// BUG: the moment is cut to a whole second, so it is too early; NotBefore is rounded up in messages.
 		assert.NoError(w.t, err)
 	})
 }
@@ -369,7 +368,7 @@ func TestSupervisorReopen(t *testing.T) {
 // supervisorVerbs are the statements that a record may refuse.
 var supervisorVerbs = map[string]func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error){
 	"approve": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
-		return w.s.Approve(w.t.Context(), key, by, 0)
+		return approveHeld(w.s, w.t.Context(), key, by, 0)
 	},
 	"deny": func(w *supervisorWorld, key toolexec.Key, by toolexec.Statement) (toolexec.Record, error) {
 		return w.s.Deny(w.t.Context(), key, by)
@@ -521,7 +520,7 @@ func TestSupervisorSpeaksWhileTheOperationIsCalled(t *testing.T) {
 		for range 4 {
 			wg.Go(func() { w.call(w.held, ref) })
 			wg.Go(func() {
-				if _, err := w.s.Approve(t.Context(), key, supervisorAnn, 0); err != nil {
+				if _, err := approveHeld(w.s, t.Context(), key, supervisorAnn, 0); err != nil {
 					assert.ErrorIs(t, err, toolexec.ErrRefused)
 				}
 			})

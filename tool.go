@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolexec/toolexec/internal/canonical"
+	"github.com/toolexec/toolexec/internal/deepcopy"
 	"github.com/toolexec/toolexec/internal/schema"
 )
 
@@ -23,6 +24,9 @@ const (
 	DefaultMaxChecks      = 8
 	DefaultApprovalTTL    = time.Hour
 	DefaultMaxResult      = 256 << 10
+
+	// maxSettle keeps sums of durations from overflowing.
+	maxSettle = 10 * 365 * 24 * time.Hour
 )
 
 // Tool is a function and the facts about it that decide how its failures are
@@ -38,8 +42,8 @@ type Tool[In, Out any] struct {
 
 	// Run does the work. It must not keep or change In after it returned, and
 	// callers must not change what they passed while an attempt may still run.
-	// Each attempt gets a copy of its own, except of what a typed caller passed
-	// behind an interface or in fields that JSON does not see.
+	// Each attempt gets a copy of its own, except of unexported fields and of
+	// pointers to structs that have some.
 	// It may run after its deadline, when it ignores its context; see Policy.
 	Run func(ctx context.Context, in In) (Out, error)
 
@@ -219,7 +223,7 @@ type tool struct {
 	exclusions       canonical.Exclusions
 	inputType        reflect.Type
 	ownSchema        bool // the input schema is the user's, so it may allow unknown members
-	opaqueInput      bool // In can hold types that JSON does not give back
+	sharedInput      bool // copies of In can share memory
 	plainOutput      bool // decoding Out runs no code of the user's
 	plainInput       bool // encoding and decoding In runs no code of the user's
 	detailKeys       []string
@@ -228,6 +232,7 @@ type tool struct {
 	seal             func([]byte) ([]byte, error)
 
 	decode    func(raw []byte) (shell, []FieldError) // for calls by name
+	hung      atomic.Int64                           // look-ups that did
 	abandoned atomic.Int64                           // attempts that outlived their deadline and still run
 }
 
@@ -324,7 +329,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult, cooperative: t.Cooperative,
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil,
-		opaqueInput: hasInterface(reflect.TypeFor[In](), map[reflect.Type]bool{}),
+		sharedInput: deepcopy.Shares(reflect.TypeFor[In]()),
 		plainInput:  canonical.Plain(reflect.TypeFor[In]()), plainOutput: canonical.Plain(reflect.TypeFor[Out]()), detailKeys: slices.Clone(t.DetailKeys),
 		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal,
 		machine: machine{
@@ -355,7 +360,7 @@ func (t *tool) setVerifier(settle, deadline time.Duration, checks int, authorita
 		checks = math.MaxInt
 	}
 	t.verifiable, t.authoritative = true, authoritative
-	t.settle, t.verifyDeadline, t.maxChecks = max(settle, 0), deadline, checks
+	t.settle, t.verifyDeadline, t.maxChecks = clamp(settle, 0, maxSettle), deadline, checks
 }
 
 func compileSchema(given json.RawMessage, infer func() (json.RawMessage, error)) (*schema.Schema, error) {

@@ -130,7 +130,7 @@ func (m *machine) create(r *Record, in *intent) {
 // start dispatches a record that holds no unresolved attempt, or an Idempotent
 // one that may be sent again.
 func (m *machine) start(r *Record, in *intent, now time.Time) move {
-	if in.repeat { // never of an unknown one: resume looks that up
+	if in.repeat && !r.heardPerson() { // never of an unknown one: resume looks that up
 		return moveUnchanged
 	}
 	if r.NotBefore.Time().After(now) {
@@ -148,7 +148,7 @@ func (m *machine) start(r *Record, in *intent, now time.Time) move {
 	if r.State != StateAbsent {
 		r.note("begin", "", "")
 	}
-	r.State, r.Owner, r.Nonce, r.Sent = StateInFlight, in.owner, in.nonce, false
+	r.State, r.Owner, r.Nonce, r.Sent, r.MarksSent = StateInFlight, in.owner, in.nonce, false, m.marksSent
 	r.Effect, r.Fingerprint, r.Arguments = m.strictest(r.Effect), in.fingerprint, in.keep
 	r.Attempts++
 	r.NotBefore, r.NextCheckAt, r.LeaseUntil = Instant{}, Instant{}, Instant{}
@@ -175,6 +175,13 @@ func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 	}
 	a.Spent, a.SpentBy = true, in.nonce
 	return moveRun
+}
+
+// approves reports whether an approval of exactly these arguments is left.
+func (r *Record) approves(in *intent, now time.Time) bool {
+	a := r.Approval
+	return a != nil && a.Digest == in.digest && a.Decision == decisionApproved && !a.Spent &&
+		(a.Expires.IsZero() || a.Expires.Time().After(now))
 }
 
 func (m *machine) hold(r *Record, in *intent) {
@@ -204,19 +211,22 @@ func (m *machine) correct(r *Record, in *intent, now time.Time) move {
 // changed reports whether a field that the rejection named differs; any field,
 // when it named none.
 func changed(r *Record, in *intent) bool {
-	if len(r.RejectedFields) == 0 {
-		return r.Fingerprint != in.fingerprint
+	named := false
+	for _, f := range r.RejectedFields {
+		digest := fieldDigest(in.arguments, f.Pointer)
+		if digest != f.Digest {
+			return true
+		}
+		named = named || digest != "" // a name that leads nowhere, then and now, names nothing
 	}
-	return slices.ContainsFunc(r.RejectedFields, func(f FieldDigest) bool {
-		return f.Digest != fieldDigest(in.arguments, f.Pointer)
-	})
+	return !named && r.Fingerprint != in.fingerprint
 }
 
 // loseOwner takes the owner of an expired lease for lost. Where the tool marks
 // its sends and none is marked, nothing was sent, and the new version keeps the
 // old owner from marking one. Otherwise all its attempts are unresolved.
 func (m *machine) loseOwner(r *Record) {
-	unsent := m.marksSent && !r.Sent && len(r.Unresolved) == 0
+	unsent := r.MarksSent && !r.Sent && len(r.Unresolved) == 0
 	r.note("owner lost", r.Owner, "")
 	if unsent {
 		r.unspend(r.Nonce)
@@ -249,7 +259,7 @@ func (m *machine) mayResend(r *Record, in *intent, now time.Time) bool {
 	if r.State != StateUnknown || m.strictest(r.Effect) != Idempotent || in.repeat {
 		return false
 	}
-	if in.approval && (r.Approval == nil || r.Approval.Spent) {
+	if in.approval && !r.approves(in, now) { // and an unknown operation is not held
 		return false
 	}
 	return m.dedupeWindow <= 0 || r.CreatedAt.Time().Add(m.dedupeWindow).After(now)
@@ -544,6 +554,12 @@ func withoutOwner(list []Unresolved, nonce string) []Unresolved {
 }
 
 func attemptID(nonce string, n int) string { return nonce + "/" + strconv.Itoa(n) }
+
+// heardPerson reports whether a person's word was the last that happened: it
+// stands above the loop breaker.
+func (r *Record) heardPerson() bool {
+	return len(r.History) > 0 && r.History[len(r.History)-1].Actor != ""
+}
 
 // note adds to the history, which is bounded: the oldest entry stays, the
 // oldest after it goes.

@@ -69,7 +69,7 @@ func (w *truthWorld) asksOf(in truthIn, want string) {
 
 func (w *truthWorld) approve() {
 	w.t.Helper()
-	_, err := w.supervisor().Approve(w.t.Context(), w.key(), truthBoss, 0)
+	_, err := approveHeld(w.supervisor(), w.t.Context(), w.key(), truthBoss, 0)
 	require.NoError(w.t, err)
 }
 
@@ -1006,7 +1006,7 @@ func TestTransitionsOfApproval(t *testing.T) {
 				require.NoError(w.t, err)
 				assert.Equal(w.t, toolexec.StateEscalated, r.State)
 				w.asks("nc never es APPROVAL_DENIED runs=0")
-				_, err = w.supervisor().Approve(w.t.Context(), w.key(), truthBoss, 0)
+				_, err = approveHeld(w.supervisor(), w.t.Context(), w.key(), truthBoss, 0)
 				assert.ErrorIs(w.t, err, toolexec.ErrRefused)
 			},
 		},
@@ -1102,7 +1102,7 @@ func TestTransitionsOfOperators(t *testing.T) {
 				for _, by := range []toolexec.Statement{{}, {Actor: "ada"}, {Evidence: "ticket 7"}, {Force: true}} {
 					_, err := s.Resolve(ctx, w.key(), toolexec.Committed, by)
 					assert.ErrorIs(w.t, err, toolexec.ErrRefused)
-					_, err = s.Approve(ctx, w.key(), by, 0)
+					_, err = approveHeld(s, ctx, w.key(), by, 0)
 					assert.ErrorIs(w.t, err, toolexec.ErrRefused)
 					_, err = s.Deny(ctx, w.key(), by)
 					assert.ErrorIs(w.t, err, toolexec.ErrRefused)
@@ -1143,7 +1143,7 @@ func TestTransitionsForbidden(t *testing.T) {
 	}
 	statements := map[string]func(w *truthWorld) error{
 		"Approve": func(w *truthWorld) error {
-			_, err := w.supervisor().Approve(w.t.Context(), w.key(), truthBoss, 0)
+			_, err := approveHeld(w.supervisor(), w.t.Context(), w.key(), truthBoss, 0)
 			return err
 		},
 		"Deny": func(w *truthWorld) error {

@@ -722,7 +722,7 @@ var truthTable = []truthRow{
 		ask: func(w *truthWorld) truthAnswer {
 			if w.effect != toolexec.ReadOnly {
 				w.must("nc never ra MISSING_APPROVAL runs=0", truthRef, truthOrder)
-				_, err := w.supervisor().Approve(w.t.Context(), w.key(), truthBoss, time.Minute)
+				_, err := approveHeld(w.supervisor(), w.t.Context(), w.key(), truthBoss, time.Minute)
 				require.NoError(w.t, err)
 				time.Sleep(time.Minute)
 			}

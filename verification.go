@@ -45,6 +45,9 @@ func (c *call) lookup(ctx context.Context) *lookup {
 }
 
 func (c *call) ask(ctx context.Context) *lookup {
+	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.hung.Load() >= int64(n) {
+		return &lookup{failed: true, err: errLookupsHang}
+	}
 	q := &lookupTask{call: c}
 	var deadline time.Time
 	if d := c.t.verifyDeadline; d > 0 {
@@ -61,6 +64,10 @@ func (c *call) ask(ctx context.Context) *lookup {
 	}
 	return q.judge(res)
 }
+
+// errLookupsHang: as many look-ups of the tool hang as Policy.MaxAbandoned
+// allows.
+var errLookupsHang = errors.New("too many look-ups of this tool have not ended yet")
 
 // lookupTask is one look-up. It may outlive its call.
 type lookupTask struct {
@@ -86,6 +93,7 @@ func (q *lookupTask) Late(attempt.Result) {
 	q.over = true
 	q.mu.Unlock()
 	if counted {
+		q.call.t.hung.Add(-1)
 		q.call.x.outlive.add(-1)
 	}
 }
@@ -95,6 +103,7 @@ func (q *lookupTask) outlive() {
 	defer q.mu.Unlock()
 	if !q.over {
 		q.counted = true
+		q.call.t.hung.Add(1)
 		q.call.x.outlive.add(1)
 	}
 }
@@ -116,9 +125,13 @@ func (q *lookupTask) judge(res attempt.Result) *lookup {
 // permanent: asking again cannot help. Only what the verifier, or a classifier,
 // states counts; an error that nobody knows may pass.
 func (c *call) permanent(err error) bool {
-	if own, ok := errors.AsType[*Failure](err); ok && own != nil {
+	if own := stated(err); own != nil {
 		return own.Class.Safe() == ClassPermanent
 	}
-	f := classification{classifiers: c.t.classifiers, oneRequest: true}.walk(err)
+	var f *Failure
+	_ = contained(func() error {
+		f = classification{classifiers: c.t.classifiers, oneRequest: true}.walk(err)
+		return nil
+	})
 	return f != nil && f.Class == ClassPermanent && f.Code != CodeToolFailed
 }
