@@ -240,22 +240,18 @@ func syntaxViolation(err error) FieldError {
 // invoked and nothing is recorded.
 func (x *Executor) malformed(ctx context.Context, t *tool, req Call, violations []FieldError) Envelope[json.RawMessage] {
 	c := x.refusedCall(t, req)
-	f := malformedFields(violations)
+	f := t.malformedFields(violations)
 	c.refuse(repeatKey{req.Scope, req.RunID, t.name, digestOf(req.Arguments)})
-	return c.raw(c.refusedAs(ctx, t.name, func() head {
-		return c.remember(c.failed(c.again(f), NotCommitted, 0, t.maxCorrect))
-	}))
+	return c.raw(c.refusedAs(ctx, t.name, func() head { return c.unusable(f) }))
 }
 
-// ruleUnknownMember is violated by a member whose name is the model's own text,
-// which does not belong among the safe details.
-const ruleUnknownMember = "additionalProperties"
-
-// malformedFields names every violation; details repeat the first.
-func malformedFields(violations []FieldError) *Failure {
+// malformedFields names every violation; the details repeat the first, if it is
+// about a field that the type declares. Other names are the model's own text,
+// which does not belong there.
+func (t *tool) malformedFields(violations []FieldError) *Failure {
 	f := malformed(CodeInvalidArguments, nil)
 	f.Fields = violations
-	if len(violations) > 0 && violations[0].Pointer != "" && violations[0].Rule != ruleUnknownMember {
+	if len(violations) > 0 && schema.Declared(violations[0].Pointer, t.inputType) {
 		f.Details = Details{DetailField: violations[0].Pointer}
 		if a := violations[0].Allowed; len(a) > 0 {
 			f.Details[DetailAllowedValues] = strings.Join(a, ",")

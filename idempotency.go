@@ -22,8 +22,8 @@ func (c *call) guarded(ctx context.Context) head {
 	if f == nil {
 		f = c.name()
 	}
-	if f != nil { // it names no operation, so there is none
-		return c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect))
+	if f != nil { // it names no operation
+		return c.unusable(f)
 	}
 	if f = c.runCheck(); f == nil {
 		f = c.intend()
@@ -39,6 +39,18 @@ func (c *call) guarded(ctx context.Context) head {
 
 func malformed(code Code, err error) *Failure {
 	return &Failure{Class: ClassMalformed, Code: code, Category: CategoryValidation, Evidence: EvidenceNotSent, Err: err}
+}
+
+// unusable answers arguments that cannot be used: nothing is done with them.
+// Where the ref that came with them has an operation that may have happened,
+// the answer leaves the ref out, so that it says nothing about that one.
+func (c *call) unusable(f *Failure) head {
+	if c.t.guarded() && validRef(c.key.Ref) && !c.minted {
+		if err := c.look(); err != nil || c.record.CommitState() != NotCommitted {
+			c.key.Ref = ""
+		}
+	}
+	return c.remember(c.failed(c.again(f), NotCommitted, 0, c.t.maxCorrect))
 }
 
 // name gives the operation its ref: the tool's business key, else the ref of

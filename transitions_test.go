@@ -1027,8 +1027,10 @@ func TestTransitionsOfApproval(t *testing.T) {
 			test: func(w *truthWorld) {
 				w.asks(missing)
 				time.Sleep(time.Hour)
-				// A person may decide on what is held, however long it took: the decision has its own time.
-				w.approve()
+				_, err := approveHeld(w.supervisor(), w.t.Context(), w.key(), truthBoss, 0)
+				require.ErrorIs(w.t, err, toolexec.ErrRefused)
+				w.asks("nc never ra APPROVAL_EXPIRED runs=0")
+				w.approve() // it is held anew
 				w.asks("ok r1 runs=1")
 			},
 		},

@@ -104,3 +104,33 @@ func ownDecoding(t reflect.Type) bool {
 func escapeMember(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
+
+// Declared reports whether a JSON Pointer leads to a field that t declares, by
+// way of fields and elements only: such a pointer holds no text of a caller's.
+func Declared(pointer string, t reflect.Type) bool {
+	if pointer == "" {
+		return false
+	}
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch t.Kind() {
+		case reflect.Struct:
+			field, ok := jsonFields(t)[token]
+			if !ok {
+				return false
+			}
+			t = field
+		case reflect.Slice, reflect.Array:
+			if _, err := strconv.Atoi(token); err != nil {
+				return false
+			}
+			t = t.Elem()
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -45,3 +45,23 @@ func TestCaseVariants(t *testing.T) {
 		})
 	}
 }
+
+func TestDeclared(t *testing.T) {
+	type inner struct {
+		X int `json:"x/y"`
+	}
+	type in struct {
+		ID   string           `json:"id"`
+		Deep *inner           `json:"deep"`
+		List []inner          `json:"list"`
+		Map  map[string]inner `json:"map"`
+		Any  any              `json:"any"`
+	}
+	for pointer, want := range map[string]bool{
+		"": false, "/id": true, "/deep/x~1y": true, "/list/3/x~1y": true, "/map": true, "/any": true, "/list/0": true,
+		"/ID": false, "/other": false, "/id/x": false, "/list/a": false, "/map/key": false, "/map/key/x~1y": false, "/any/a": false,
+	} {
+		assert.Equal(t, want, schema.Declared(pointer, reflect.TypeFor[in]()), pointer)
+	}
+	assert.False(t, schema.Declared("/a", reflect.TypeFor[map[string]int]()))
+}
