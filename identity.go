@@ -49,11 +49,7 @@ func deriveRef(tool, key string) string {
 	if validRef(ref) && !strings.HasPrefix(key, "sha256:") {
 		return ref
 	}
-	hashed := digestOf([]byte(ref))
-	if ref = tool + ":" + hashed; validRef(ref) {
-		return ref
-	}
-	return hashed
+	return tool + ":" + digestOf([]byte(ref)) // the name of a tool leaves room for it
 }
 
 // nonce names one ownership of an operation, unlike every other of any process.

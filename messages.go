@@ -40,11 +40,8 @@ func happenedText(code Code, f *Failure, tool string) string {
 }
 
 func stateText(s CommitState) string {
-	switch s.Safe() {
-	case NotCommitted:
+	if s == NotCommitted {
 		return "Nothing was changed."
-	case Committed:
-		return "The change was made."
 	}
 	return "The change may have been made."
 }

@@ -75,7 +75,7 @@ func (m *machine) resolve(r *Record, state CommitState, s Statement, now time.Ti
 	case Committed:
 		r.note("resolved: committed", s.Actor, s.Evidence)
 		r.Verification = &Verification{CheckedAt: now, Source: SourceOperator}
-		r.settleCommitted(SourceOperator)
+		r.settleCommitted()
 		r.Unheard = true
 		return nil
 	case NotCommitted:

@@ -353,7 +353,7 @@ func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
 	}
 	r.CommittedBy, r.Fingerprint = rep.committed, rep.identity // the effect is of these arguments
 	r.setResult(rep)
-	r.settleCommitted(SourceExecution)
+	r.settleCommitted()
 	return false
 }
 
@@ -367,14 +367,13 @@ func (r *Record) setResult(rep *report) {
 	}
 }
 
-func (r *Record) settleCommitted(src Source) {
+// settleCommitted leaves Verification as it is: none means by execution, when
+// it was settled.
+func (r *Record) settleCommitted() {
 	r.State, r.Unresolved = StateCommitted, nil
 	r.LeaseUntil, r.NextCheckAt, r.NotBefore, r.UnknownSince = Instant{}, Instant{}, Instant{}, Instant{}
 	if r.SettledAt.IsZero() {
 		r.SettledAt = In(0)
-	}
-	if r.Verification == nil && src != SourceExecution { // that and SettledAt is what none means
-		r.Verification = &Verification{Source: src}
 	}
 }
 
@@ -385,7 +384,7 @@ func (m *machine) end(r *Record, rep *report) {
 	if rep.unsent {
 		r.unspend(rep.nonce)
 	}
-	r.note(rep.describe(), "", "")
+	r.note("failed: "+string(deref(rep.failure).Code), "", "")
 	switch {
 	case len(r.Unresolved) > 0:
 		m.doubt(r)
@@ -397,13 +396,6 @@ func (m *machine) end(r *Record, rep *report) {
 			m.escalate(r, "lifetime budget spent")
 		}
 	}
-}
-
-func (rep *report) describe() string {
-	if rep.failure == nil {
-		return "ended"
-	}
-	return "failed: " + string(rep.failure.Code)
 }
 
 // doubt makes r unknown, due for a look-up at once.
@@ -463,7 +455,7 @@ func (m *machine) verified(r *Record, l *lookup) {
 	case l.verdict == FoundEffect:
 		r.note("look-up: found", "", l.evidenceRef)
 		r.setResult(&report{result: l.result, present: l.present, digest: l.digest})
-		r.settleCommitted(SourceLookup)
+		r.settleCommitted()
 	case l.verdict == NoEffect:
 		m.absent(r, l.started)
 	default:
