@@ -13,8 +13,8 @@ import (
 // ExecuteAll runs the calls of one turn and returns one envelope per call, in
 // their order, whatever happens to the siblings. Calls of tools that change
 // something run one after the other, in call order, so that refs are claimed
-// in that order; those that only read run beside them, at most Concurrency at a
-// time. The bound belongs to this call of ExecuteAll, so a tool may call
+// in that order; those that only read run beside them, eight at a time or twice
+// GOMAXPROCS. The bound belongs to this call of ExecuteAll, so a tool may call
 // ExecuteAll itself.
 func (x *Executor) ExecuteAll(ctx context.Context, calls []Call) []Envelope[json.RawMessage] {
 	out := make([]Envelope[json.RawMessage], len(calls))

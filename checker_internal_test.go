@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -1561,29 +1562,35 @@ var ckConfigs = []ckConfig{
 func (f *ckFound) told() string { return f.law + "\n" + strings.Join(f.trace, "\n") }
 
 func TestCheckerLaws(t *testing.T) {
+	var mu sync.Mutex // protects what follows
 	seen := map[ckArrow]int{}
 	total := 0
+	t.Cleanup(func() { // after the worlds, which are explored side by side
+		for a := range ckAllowed {
+			assert.NotZero(t, seen[a], "the models never took %s -- %s --> %s", a.from, a.event, a.to)
+		}
+		t.Logf("%d states in all", total)
+	})
 	for _, cfg := range ckConfigs {
 		if cfg.large && !*checkerLarge {
 			continue
 		}
 		t.Run(cfg.name, func(t *testing.T) {
+			t.Parallel()
 			k := newChecker(cfg, ckReal())
 			found := k.explore(3_000_000)
 			t.Logf("%d states, %d steps, %v", found.states, found.steps, found.took.Round(time.Millisecond))
 			require.Empty(t, found.law, "%s", found.told())
 			require.False(t, found.cut, "the model has more states")
 			require.Empty(t, found.stuck, "stuck:\n%s", strings.Join(found.stuck, "\n"))
+			mu.Lock()
+			defer mu.Unlock()
 			for a, n := range k.arrows {
 				seen[a] += n
 			}
 			total += found.states
 		})
 	}
-	for a := range ckAllowed {
-		assert.NotZero(t, seen[a], "the models never took %s -- %s --> %s", a.from, a.event, a.to)
-	}
-	t.Logf("%d states in all", total)
 }
 
 // ckFault is a guard that lacks one thing.
@@ -1767,6 +1774,7 @@ var ckFaults = []ckFault{
 func TestCheckerFindsFaults(t *testing.T) {
 	for _, f := range ckFaults {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			rules := ckReal()
 			if *checkerLarge {
 				sound := newChecker(f.cfg, rules).explore(1_000_000)
@@ -1811,27 +1819,28 @@ var ckOther = []ckInput{
 	{json: `{"amount":2}`, identity: "2"},
 }
 
-// Each of these once broke a law.
-var ckPast = []ckConfig{
-	// A report of an owner that was lost left out its running attempt, so
-	// evidence about an earlier one released the operation beneath it.
+// Each of these is the smallest world that needs one rule.
+var ckRuled = []ckConfig{
+	// The report of an owner that was lost names its running attempt, or
+	// evidence about an earlier one releases the operation beneath it.
 	{name: "late evidence beside a running attempt", inputs: ckPlain, calls: 1, attempts: 2, retries: 1, verify: true, marks: true, abandon: true, pause: true},
 	{name: "late evidence beside a running attempt, idempotent", inputs: ckPlain, effect: Idempotent, calls: 1, attempts: 2, retries: 1, abandon: true, pause: true},
-	// After its look-up, or its end, a call took a commit for its own without
-	// comparing fingerprints.
+	// After its look-up, or its end, a call compares fingerprints before it takes
+	// a commit for its own.
 	{name: "a commit of other arguments", inputs: ckOther, calls: 1, attempts: 3, verify: true},
-	// A proven unsent ownership that needed no approval gave back one that
-	// another ownership had spent.
+	// A proven unsent ownership gives back the approval that it spent, and none
+	// that another ownership did.
 	{name: "an approval given back by somebody else", inputs: ckSometimesApproved, calls: 2, attempts: 4, refuse: true},
-	// What a look-up had settled was reported again, and stayed on a released record.
+	// What a look-up has settled is not reported again, or it stays on a released record.
 	{name: "a settled attempt is reported again", inputs: ckPlain, calls: 1, attempts: 3, verify: true, outage: true},
-	// A live attempt reported itself on a record that had been released meanwhile.
+	// A live attempt does not report itself on a record that was released meanwhile.
 	{name: "a live attempt on a released record", inputs: ckPlain, calls: 1, attempts: 2, verify: true, abandon: true, pause: true},
 }
 
-func TestCheckerPastBugs(t *testing.T) {
-	for _, cfg := range ckPast {
+func TestCheckerRules(t *testing.T) {
+	for _, cfg := range ckRuled {
 		t.Run(cfg.name, func(t *testing.T) {
+			t.Parallel()
 			found := newChecker(cfg, ckReal()).explore(30_000)
 			t.Logf("%d states, %d steps, %v", found.states, found.steps, found.took.Round(time.Millisecond))
 			assert.Empty(t, found.law, "%s", found.told())

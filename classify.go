@@ -53,7 +53,9 @@ type Failure struct { //nolint:errname // the word of the domain
 	// committed; nil leaves it.
 	Next *NextAction
 	// RetryAfter is the remote side's lower bound for the next attempt; zero:
-	// none. Absurd values are capped at a day.
+	// none. Absurd values are capped at a day. Of a transient failure of a ReadOnly
+	// tool it is kept to by every call of that tool in the scope: until then the
+	// same answer is given without running it.
 	RetryAfter time.Duration
 	// Details go to SafeDetails, allowlisted keys and scalars only.
 	Details Details

@@ -95,7 +95,7 @@ var codeTable = []codeFacts{
 	{CodeDependencyTimeout, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "The service behind %s did not answer in time."},
 	{CodeRateLimited, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "The service behind %s limits how often it is called."},
 	{CodeQuotaExhausted, ClassPermanent, CategoryDependency, RetryNever, NextEscalate, false, "The quota for %s is used up."},
-	{CodeOutcomeUnknown, ClassTransient, CategoryDependency, RetryNever, NextVerifyOperation, false, "%s was sent and no usable answer came back."},
+	{CodeOutcomeUnknown, ClassTransient, CategoryDependency, RetryNever, NextVerifyOperation, false, "%s may have been sent, and no usable answer came back."},
 	{CodeOperationPending, ClassTransient, CategoryDependency, RetryNever, NextVerifyOperation, false, "%s was accepted but is not finished."},
 	{CodePartialResult, ClassPermanent, CategoryDependency, RetryNever, NextEscalate, false, "%s did only a part."},
 	{CodeDeadlineExceeded, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "%s did not finish in time."},
@@ -180,7 +180,8 @@ func codesMarkdown() string {
 		"What each code implies while nothing was committed. While an attempt is unresolved the commit state is\n" +
 		"`unknown`, and the answer is `never` and `verify_operation` for a write; for an idempotent tool and a\n" +
 		"transient failure it is `after_delay` and `wait_and_retry`. *Sticky*: the same input is refused again\n" +
-		"without asking the tool. A tool's own codes match `" + CodePattern + "`.\n\n" +
+		"without asking the tool. `INVALID_ARGUMENTS` is `malformed` when the arguments were refused before the tool ran, and\n" +
+		"`permanent` when the tool or the remote side refused them. A tool's own codes match `" + CodePattern + "`.\n\n" +
 		"| code | class | category | directive | next action | sticky | meaning |\n|---|---|---|---|---|---|---|\n")
 	rows := slices.Clone(codeTable)
 	slices.SortFunc(rows, func(a, b codeFacts) int { return strings.Compare(string(a.Code), string(b.Code)) })

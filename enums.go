@@ -105,7 +105,8 @@ func (a *NextAction) UnmarshalText(b []byte) error {
 type Directive string
 
 const (
-	// RetryNever means: do not call again.
+	// RetryNever means: the model must not call again; a host that calls with the
+	// same ref to learn what became of it is safe.
 	RetryNever Directive = ""
 	// RetryAfterDelay means: the same call may be made again after Retry.NotBefore.
 	RetryAfterDelay Directive = "after_delay"

@@ -17,7 +17,8 @@ import (
 // NextAction; the messages are for reading, not for deciding.
 //
 // The zero Envelope is the safest answer there is: not ok, outcome unknown,
-// never retry, escalate. An Envelope is a plain value; its maps and slices are
+// never retry, escalate. (It has no code, so it is not for the wire.) An
+// Envelope is a plain value; its maps and slices are
 // its own and are never written by the library after it was returned.
 type Envelope[T any] struct {
 	// OK says that the operation succeeded. OK and CommitState Committed go
@@ -46,8 +47,8 @@ type Envelope[T any] struct {
 	Result    T
 	HasResult bool
 
-	// Replayed says that the tool did not run for this call: the answer is that
-	// of an earlier one.
+	// Replayed says of a success that the tool did not run for this call: the
+	// answer is that of an earlier one.
 	Replayed bool
 
 	// Unrecorded says that the success could not be stored yet: a later call
@@ -79,10 +80,12 @@ type Envelope[T any] struct {
 type Retry struct {
 	Directive Directive
 	// NotBefore is the earliest sensible time for NextAction, also when the
-	// directive is never. Zero: at once.
+	// directive is never. Zero: at once; of verify_operation, that nothing is
+	// planned either: without a verifier calling again changes nothing.
 	NotBefore time.Time
-	// MaxAttemptsRemaining is what is left of the operation's lifetime budget;
-	// of its corrections, when the directive is after_input_fix.
+	// MaxAttemptsRemaining is what is left of the operation's lifetime budget, and
+	// of the same number for one call of a tool that only reads; of the operation's
+	// corrections, when the directive is after_input_fix. Zero with never.
 	MaxAttemptsRemaining int
 }
 

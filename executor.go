@@ -130,12 +130,15 @@ type Call struct {
 	Name string
 	// Arguments is a JSON value; nil or empty is {}.
 	Arguments json.RawMessage
-	// OperationRef names the operation; "": the tool's Ref does, else a new one
-	// is minted. 1 to 200 bytes of [A-Za-z0-9._:/@-].
+	// OperationRef names the operation, unless the tool has a Ref of its own, which
+	// goes before it; "": a new one is minted. 1 to 200 bytes of
+	// [A-Za-z0-9._:/@-]. A ref in the context is not used: a batch has one context.
 	OperationRef string
-	// Scope is the tenant or principal on whose behalf the call is made.
+	// Scope is the tenant or principal on whose behalf the call is made; "": that
+	// of the context, see WithScope.
 	Scope string
-	// RunID names the agent's run, in which loops are broken; "": none.
+	// RunID names the agent's run, in which loops are broken; "": that of the
+	// context, see WithRunID, or none.
 	RunID string
 	// Allowed are the names this caller may use; nil: all. An empty slice allows
 	// none.
@@ -172,6 +175,9 @@ type namedShell interface {
 
 // prepare finds the tool and makes a call of the arguments.
 func (x *Executor) prepare(ctx context.Context, req Call) (namedShell, *Envelope[json.RawMessage]) {
+	_, scope, run := callContext(ctx)
+	inherit(&req.Scope, scope)
+	inherit(&req.RunID, run)
 	t := x.toolNamed(req.Name)
 	if t == nil || req.Allowed != nil && !slices.Contains(req.Allowed, req.Name) {
 		h := x.unknownTool(ctx, req)
@@ -273,12 +279,12 @@ func (x *Executor) unknownTool(ctx context.Context, req Call) Envelope[json.RawM
 	f.complete()
 	c.refuse(repeatKey{req.Scope, req.RunID, "", digestOf([]byte(req.Name))})
 	return c.raw(c.refusedAs(ctx, cutText(req.Name, 64), func() head {
-		if c.repeated() {
-			return c.unchanged(f)
-		}
 		if near := closest.Names(req.Name, x.allowed(req.Allowed), 3); len(near) > 0 {
 			f.Details = Details{DetailAllowedValues: strings.Join(near, ",")}
 			f.AgentMessage = "There is no tool of that name. Close to it: " + strings.Join(near, ", ") + "."
+		}
+		if c.repeated() {
+			return c.unchanged(f)
 		}
 		return c.remember(c.failed(f, NotCommitted, 0, 0))
 	}))

@@ -984,10 +984,10 @@ func TestNestedCallsHaveOperationsOfTheirOwn(t *testing.T) {
 	assert.Equal(t, "a/1/inner", refs[3])
 	assert.Regexp(t, "^op_", refs[4])
 	ops := toolexec.Supervisor{Executor: &x}
-	for i, scope := range []string{"tenant", "tenant", "tenant", "tenant", ""} { // a call by name says its own
-		rec, err := ops.Get(t.Context(), toolexec.Key{Scope: scope, Ref: refs[i]})
+	for i, ref := range refs { // scope and run are those of the context, by name as well
+		rec, err := ops.Get(t.Context(), toolexec.Key{Scope: "tenant", Ref: ref})
 		require.NoError(t, err, "%d", i)
-		assert.Equal(t, scope != "", rec.RunID == "run")
+		assert.Equal(t, "run", rec.RunID)
 	}
 }
 
@@ -1097,4 +1097,20 @@ func TestContextValuesOfATypedCall(t *testing.T) {
 		assert.NotContains(t, e.AgentMessage, bad)
 	}
 	assert.True(t, b.Call(toolexec.WithOperationRef(ctx, strings.Repeat("x", 200)), execOrder).OK)
+}
+
+// A host that keeps tenants apart in its context must not have to say so twice.
+func TestCallByNameTakesScopeAndRunOfItsContext(t *testing.T) {
+	var x toolexec.Executor
+	runs := 0
+	toolexec.Bind(&x, execTool("w", toolexec.Write, func(context.Context) error { runs++; return nil }))
+	call := toolexec.Call{Name: "w", OperationRef: "a/1", Arguments: json.RawMessage(caseArgs)}
+	for _, tenant := range []string{"tenant-a", "tenant-b"} {
+		env := caseChecked(t, x.Execute(toolexec.WithScope(t.Context(), tenant), call))
+		assert.True(t, env.OK && !env.Replayed, "one tenant is not answered with another's result")
+	}
+	assert.Equal(t, 2, runs)
+	call.Scope = "tenant-a"
+	assert.True(t, x.Execute(toolexec.WithScope(t.Context(), "tenant-c"), call).Replayed, "the call's own goes before")
+	assert.False(t, x.Execute(toolexec.WithOperationRef(t.Context(), "a/2"), toolexec.Call{Name: "w", Arguments: json.RawMessage(caseArgs)}).OperationRef == "a/2")
 }

@@ -158,6 +158,7 @@ type memoryEntry struct {
 
 // memoryShape is what many records have in common; it is stored once.
 type memoryShape struct {
+	marksSent          bool
 	scope, tool, owner string
 	effect             Effect
 	rule               uint8
@@ -878,7 +879,7 @@ func (q *memoryQueue) pop() memoryItem {
 }
 
 func shapeOf(r *Record) memoryShape {
-	shape := memoryShape{scope: r.Scope, tool: r.Tool, owner: r.Owner, effect: r.Effect, rule: r.Fingerprint.Rule}
+	shape := memoryShape{marksSent: r.MarksSent, scope: r.Scope, tool: r.Tool, owner: r.Owner, effect: r.Effect, rule: r.Fingerprint.Rule}
 	if r.Verification != nil {
 		shape.source = r.Verification.Source
 	}
@@ -958,7 +959,7 @@ func (e *memoryEntry) expand() Record {
 	if e.flags&flagByNonce != 0 {
 		r.CommittedBy = r.Nonce + r.CommittedBy
 	}
-	r.Sent, r.ResultPresent = e.flags&flagSent != 0, e.flags&flagResult != 0
+	r.Sent, r.ResultPresent, r.MarksSent = e.flags&flagSent != 0, e.flags&flagResult != 0, shape.marksSent
 	if e.flags&flagVerified != 0 {
 		r.Verification = &Verification{CheckedAt: moment(e.checked), Source: shape.source, EvidenceRef: texts[3]}
 	}

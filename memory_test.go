@@ -594,6 +594,7 @@ func TestMemoryAgainstModel(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { compareWithModel(t, rand.New(rand.NewPCG(seed, 0))) })
 		})
 	}

@@ -49,7 +49,7 @@ func stateText(s CommitState) string {
 func (e *Envelope[T]) nextText(t *tool) string {
 	switch e.NextAction {
 	case NextCorrectInput:
-		if e.Code == CodeUnknownTool {
+		if t.name == "" {
 			return "Use the name of a tool that was offered."
 		}
 		return "Correct the arguments before calling " + t.name + " again."
@@ -90,7 +90,7 @@ func (e *Envelope[T]) verifyText(t *tool) string {
 	case t.verificationTool != "":
 		return s + "Look up operation_ref " + e.OperationRef + " first, with " + t.verificationTool + "."
 	case t.verifiable:
-		return s + "Operation_ref " + e.OperationRef + " must be looked up first."
+		return s + "First operation_ref " + e.OperationRef + " must be looked up."
 	}
 	return s + "A person must look up operation_ref " + e.OperationRef + " first."
 }

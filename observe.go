@@ -21,7 +21,8 @@ type Observer interface {
 	Note(ctx context.Context, e Event)
 }
 
-// Event is one of the structs of this file that has an EventName.
+// Event is one of CallInfo, AttemptInfo, PauseInfo, VerificationInfo,
+// GuardDecision, LateEvidence, DuplicateEffect and StoreNearlyFull.
 type Event interface {
 	// EventName is a short constant name: "call", "attempt" …
 	EventName() string

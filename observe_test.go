@@ -1022,11 +1022,11 @@ func TestMarkedCooperativeToolThatExits(t *testing.T) {
 	assert.Equal(t, toolexec.CodeInvalidArguments, all[1].Code)
 }
 
-// observeEndless wraps itself.
-type observeEndless struct{}
+// observeEndlessError wraps itself.
+type observeEndlessError struct{}
 
-func (observeEndless) Error() string   { return "endless" }
-func (e observeEndless) Unwrap() error { return e }
+func (observeEndlessError) Error() string   { return "endless" }
+func (e observeEndlessError) Unwrap() error { return e }
 
 // TestFailuresOfATool: what the fields that a tool leaves out are taken to be, and what is not believed.
 func TestFailuresOfATool(t *testing.T) {
@@ -1050,7 +1050,7 @@ func TestFailuresOfATool(t *testing.T) {
 		{"nothing to verify", rejected(toolexec.Failure{Code: toolexec.CodeOperationPending, Class: toolexec.ClassMalformed}), "OPERATION_PENDING malformed not_committed never escalate"},
 		{"a nil *Error", nobody, "TOOL_FAILED permanent unknown never verify_operation"},
 		{"a nil *Failure", (*toolexec.Failure)(nil), "TOOL_FAILED permanent unknown never verify_operation"},
-		{"an error without end", observeEndless{}, "TOOL_FAILED permanent unknown never verify_operation"},
+		{"an error without end", observeEndlessError{}, "TOOL_FAILED permanent unknown never verify_operation"},
 		{"a cancel that the tool made up, beside others", errors.Join(errors.New("x"), errors.Join(io.ErrNoProgress, context.Canceled)), "TOOL_FAILED permanent unknown never verify_operation"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -1073,7 +1073,7 @@ func TestRefusalThatIsNotTransientButHasATime(t *testing.T) {
 		}))
 		call := func() string {
 			e := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
-			return fmt.Sprint(e.Code, " ", e.NextAction, " ", e.Retry.NotBefore.Sub(time.Now()), " runs=", runs)
+			return fmt.Sprint(e.Code, " ", e.NextAction, " ", time.Until(e.Retry.NotBefore), " runs=", runs)
 		}
 		assert.Equal(t, "CONFLICT escalate 1m0s runs=1", call())
 		time.Sleep(20 * time.Second)

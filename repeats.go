@@ -70,6 +70,9 @@ func (c *call) again(f *Failure) *Failure {
 func (c *call) unchangedFailure(was *Failure) *Failure {
 	f := &Failure{Code: CodeUnchangedRetry, Evidence: EvidenceNotSent, Details: was.Details, Fields: was.Fields, Err: was.Err}
 	f.complete()
+	if c.t.name == "" {
+		f.AgentMessage = "There is no tool of that name, and it was asked for before."
+	}
 	if c.hasRefused && c.x.repeats.count(c.refused) > max(c.t.policy.MaxRepeats, 0) {
 		escalate := NextEscalate
 		f.Next = &escalate

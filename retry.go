@@ -10,17 +10,17 @@ import (
 
 // The documented defaults of a Policy.
 const (
-	DefaultDeadline      = 2 * time.Second
-	DefaultTotalDeadline = 10 * time.Second
-	DefaultMaxRetries    = 2
-	DefaultMaxAttempts   = 9
-	DefaultMaxPause      = 5 * time.Second
-	DefaultMaxCorrection = 1
-	DefaultMaxAbandoned  = 8
-	DefaultMaxAbandon    = 5 * time.Minute
-	DefaultMaxRepeats    = 3
-	DefaultInitialPause  = 500 * time.Millisecond
-	DefaultMaxBackoff    = 30 * time.Second
+	DefaultDeadline       = 2 * time.Second
+	DefaultTotalDeadline  = 10 * time.Second
+	DefaultMaxRetries     = 2
+	DefaultMaxAttempts    = 9
+	DefaultMaxPause       = 5 * time.Second
+	DefaultMaxCorrections = 1
+	DefaultMaxAbandoned   = 8
+	DefaultMaxAbandon     = 5 * time.Minute
+	DefaultMaxRepeats     = 3
+	DefaultInitialPause   = 500 * time.Millisecond
+	DefaultMaxBackoff     = 30 * time.Second
 
 	leaseMargin   = 5 * time.Second
 	maxLease      = time.Hour // of a longer call the heartbeat extends it
@@ -29,8 +29,8 @@ const (
 
 // Policy bounds the attempts of a call. It is a plain value, never written by
 // the library, and may be shared. In every field zero inherits (a tool's from
-// its executor's, the executor's from the documented default) and a negative
-// value turns the bound off, or the number to zero.
+// its executor's, the executor's from the documented default), those of Backoff
+// one by one; a negative value turns the bound off, or the number to zero.
 type Policy struct {
 	// Deadline bounds each attempt. Default 2 s; negative: none.
 	Deadline time.Duration
@@ -113,7 +113,7 @@ func inherit[V comparable](p *V, base V) {
 
 var defaultPolicy = Policy{
 	Deadline: DefaultDeadline, TotalDeadline: DefaultTotalDeadline, MaxRetries: DefaultMaxRetries,
-	MaxAttempts: DefaultMaxAttempts, MaxPause: DefaultMaxPause, MaxCorrections: DefaultMaxCorrection,
+	MaxAttempts: DefaultMaxAttempts, MaxPause: DefaultMaxPause, MaxCorrections: DefaultMaxCorrections,
 	MaxAbandoned: DefaultMaxAbandoned, MaxAbandon: DefaultMaxAbandon, MaxRepeats: DefaultMaxRepeats,
 	Backoff: Backoff{Initial: DefaultInitialPause, Max: DefaultMaxBackoff, Multiplier: 2},
 }

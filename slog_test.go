@@ -286,19 +286,19 @@ func TestSlogCustomRedactComesAfterTheBuiltIn(t *testing.T) {
 	assert.Equal(t, []string{"patient 7: password=[redacted]", "main.treat(patient 7)"}, seen)
 }
 
-// slogCrashing is an error whose text cannot be had.
-type slogCrashing struct{ how func() }
+// slogCrashingError is an error whose text cannot be had.
+type slogCrashingError struct{ how func() }
 
-func (e *slogCrashing) Error() string {
+func (e *slogCrashingError) Error() string {
 	e.how()
 	return ""
 }
 
 func TestSlogSurvivesAnErrorThatCrashes(t *testing.T) {
-	var none *slogCrashing
+	var none *slogCrashingError
 	for name, err := range map[string]error{
-		"panics": &slogCrashing{func() { panic(slogSecret) }}, "calls Goexit": &slogCrashing{runtime.Goexit}, "is a nil pointer": none,
-		"is joined": errors.Join(io.EOF, &slogCrashing{runtime.Goexit}),
+		"panics": &slogCrashingError{func() { panic(slogSecret) }}, "calls Goexit": &slogCrashingError{runtime.Goexit}, "is a nil pointer": none,
+		"is joined": errors.Join(io.EOF, &slogCrashingError{runtime.Goexit}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := slogLine(t, nil, toolexec.CallInfo{Done: true, Tool: "refund", Cause: err})

@@ -43,7 +43,7 @@ type Store interface {
 }
 
 // Waiter is an optional ability of a Store: to notify of a change instead of
-// being polled.
+// being polled, every 10 to 250 ms.
 type Waiter interface {
 	// Wait returns when the record of key has another version than version, or
 	// ctx is done. It may return early.
@@ -51,7 +51,9 @@ type Waiter interface {
 }
 
 // Volatile is an optional ability of a Store: a store that dies with its
-// process needs no leases, since owner and record die together.
+// process needs no leases, since owner and record die together. On any other
+// store an owner holds an operation for its total deadline and 5 s, an hour at
+// most (15 s without a total deadline), and extends that while it lives.
 type Volatile interface {
 	// Volatile reports whether records vanish with this process.
 	Volatile() bool
@@ -142,6 +144,17 @@ func At(t time.Time) Instant { return Instant{at: t} }
 
 // IsZero reports whether there is no moment.
 func (i Instant) IsZero() bool { return !i.relative && i.at.IsZero() }
+
+// String returns the moment as RFC 3339, "in 5s" for a relative one, "none".
+func (i Instant) String() string {
+	switch {
+	case i.relative:
+		return "in " + i.in.String()
+	case i.at.IsZero():
+		return "none"
+	}
+	return i.at.UTC().Format(time.RFC3339Nano)
+}
 
 // Time returns the absolute moment; the zero time for none and for a relative
 // one.

@@ -31,13 +31,15 @@ func (s *Supervisor) Get(ctx context.Context, key Key) (Record, error) {
 // Approve allows exactly the call that was reviewed, once, within ttl (zero:
 // DefaultApprovalTTL; negative: for ever): digest is the Approval.Digest of the record that the
 // reviewer saw, and another call that is held by now is not approved. The
-// operation runs when it is called again.
+// operation runs when it is called again. Until it does a later decision
+// replaces an earlier one.
 func (s *Supervisor) Approve(ctx context.Context, key Key, digest string, by Statement, ttl time.Duration) (Record, error) {
 	inherit(&ttl, DefaultApprovalTTL)
 	return s.change(ctx, key, by, func(m *machine, r *Record) error { return m.approve(r, digest, by, ttl, r.Now) })
 }
 
-// Deny refuses the call that is held under key, for good.
+// Deny refuses the call that is held under key, approved or not; only Resolve
+// opens it again.
 func (s *Supervisor) Deny(ctx context.Context, key Key, by Statement) (Record, error) {
 	return s.change(ctx, key, by, func(m *machine, r *Record) error { return m.deny(r, by) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -395,12 +396,10 @@ func TestSupervisorRefusals(t *testing.T) {
 				key := w.put(state, "r1")
 				before := w.get(key)
 				r, err := do(w, key, toolexec.Statement{Actor: "ann", Evidence: "T-1", Force: true})
-				for _, s := range allowed[verb] {
-					if s == state {
-						assert.NoError(w.t, err)
-						assert.Equal(w.t, before.Version+1, r.Version)
-						return
-					}
+				if slices.Contains(allowed[verb], state) {
+					assert.NoError(w.t, err)
+					assert.Equal(w.t, before.Version+1, r.Version)
+					return
 				}
 				assert.ErrorIs(w.t, err, toolexec.ErrRefused)
 				assert.EqualError(w.t, err, "toolexec: the record does not allow this: "+verb+" wants an operation that is "+words[verb]+"; this one is "+state.String())
@@ -550,7 +549,8 @@ func TestSupervisorAndItsStore(t *testing.T) {
 	setup := func(t *testing.T) (*supervisorWorld, *supervisorStore, toolexec.Key) {
 		store := &supervisorStore{Store: new(toolexec.MemoryStore)}
 		w := newSupervisorWorld(t, store)
-		return w, store, w.put(toolexec.StateUnknown, "r1")
+		key := w.put(toolexec.StateUnknown, "r1")
+		return w, store, key
 	}
 	t.Run("the record changed meanwhile", func(t *testing.T) {
 		w, store, key := setup(t)
@@ -610,7 +610,7 @@ func TestSupervisorHistoryIsBounded(t *testing.T) {
 			w.next = observeDoubt
 			w.call(w.tool, "r1")
 			h := w.get(key).History
-			assert.Equal(w.t, min(1+3*(i+1), 32), len(h))
+			assert.Len(w.t, h, min(1+3*(i+1), 32))
 			assert.Equal(w.t, first, h[0])
 		}
 		h := w.get(key).History

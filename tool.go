@@ -48,8 +48,10 @@ type Tool[In, Out any] struct {
 	Run func(ctx context.Context, in In) (Out, error)
 
 	// Ref, if not nil, names the operation by a business key, such as the order
-	// id of a refund that must happen once per order. It must be a pure function.
-	// Returning "" refuses the call as INVALID_ARGUMENTS.
+	// id of a refund that must happen once per order: the operation ref is then
+	// "<name>:<key>", or "<name>:sha256:<hex>" for a key that a ref cannot hold. A
+	// ref that comes with the call is kept beside it, as the record's Alias. It
+	// must be a pure function. Returning "" refuses the call as INVALID_ARGUMENTS.
 	Ref func(in In) string
 	// Check, if not nil, judges the arguments as a whole before anything is sent.
 	// Return Invalid(field, message) to name the field. The text of any other
@@ -131,12 +133,12 @@ type Verifier[In, Out any] struct {
 	Settle time.Duration
 	// Authoritative declares that absence after Settle can be believed: the
 	// look-up reads what the writes write, not a lagging copy. Without it a
-	// person decides.
+	// person decides, once MaxChecks look-ups have found nothing.
 	Authoritative bool
-	// Deadline bounds one look-up. Default 2 s.
+	// Deadline bounds one look-up. Default 2 s; negative: none but the call's.
 	Deadline time.Duration
-	// MaxChecks is how many look-ups may fail before the operation is escalated.
-	// Default 8.
+	// MaxChecks is how many look-ups may fail, or find nothing without being
+	// believed, before the operation is escalated. Default 8; negative: no bound.
 	MaxChecks int
 }
 
@@ -199,7 +201,8 @@ type Approval[In any] struct {
 	// Summary is what the reviewer sees; nil: the tool's name alone. Never the
 	// raw arguments by default.
 	Summary func(in In) string
-	// TTL is how long a held call waits for a decision. Default 1 h.
+	// TTL is how long a held call waits for a decision; the next call after it is
+	// held anew. Default 1 h; negative: for ever.
 	TTL time.Duration
 }
 

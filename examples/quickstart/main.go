@@ -50,8 +50,10 @@ func run(ctx context.Context, w io.Writer) error {
 			out.Printf("%s: %s, known by %s, replayed: %t", env.OperationRef, env.Result.ID, env.Verification.Source, env.Replayed)
 		case toolexec.NextCorrectInput:
 			out.Println("ask for other arguments:", env.FieldErrors)
-		case toolexec.NextWaitAndRetry, toolexec.NextVerifyOperation:
+		case toolexec.NextWaitAndRetry:
 			out.Println("call again, same arguments, not before", env.Retry.NotBefore)
+		case toolexec.NextVerifyOperation: // a call with the same ref asks the verifier again
+			fmt.Fprintln(w, "find out what became of", env.OperationRef, "not before", env.Retry.NotBefore)
 		case toolexec.NextRequestApproval:
 			out.Println("hold for a person's approval:", env.AgentMessage)
 		default: // NextEscalate, and whatever a newer version adds
