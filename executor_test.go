@@ -1112,5 +1112,5 @@ func TestCallByNameTakesScopeAndRunOfItsContext(t *testing.T) {
 	assert.Equal(t, 2, runs)
 	call.Scope = "tenant-a"
 	assert.True(t, x.Execute(toolexec.WithScope(t.Context(), "tenant-c"), call).Replayed, "the call's own goes before")
-	assert.False(t, x.Execute(toolexec.WithOperationRef(t.Context(), "a/2"), toolexec.Call{Name: "w", Arguments: json.RawMessage(caseArgs)}).OperationRef == "a/2")
+	assert.NotEqual(t, "a/2", x.Execute(toolexec.WithOperationRef(t.Context(), "a/2"), toolexec.Call{Name: "w", Arguments: json.RawMessage(caseArgs)}).OperationRef)
 }

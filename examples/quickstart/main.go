@@ -53,7 +53,7 @@ func run(ctx context.Context, w io.Writer) error {
 		case toolexec.NextWaitAndRetry:
 			out.Println("call again, same arguments, not before", env.Retry.NotBefore)
 		case toolexec.NextVerifyOperation: // a call with the same ref asks the verifier again
-			fmt.Fprintln(w, "find out what became of", env.OperationRef, "not before", env.Retry.NotBefore)
+			out.Println("find out what became of", env.OperationRef, "not before", env.Retry.NotBefore)
 		case toolexec.NextRequestApproval:
 			out.Println("hold for a person's approval:", env.AgentMessage)
 		default: // NextEscalate, and whatever a newer version adds
