@@ -468,7 +468,7 @@ func (c *call) identify() *Failure {
 	if err != nil {
 		return malformed(CodeInvalidArguments, err)
 	}
-	if holdsInvalidText(raw) {
+	if !c.byName && holdsInvalidText(raw) {
 		f := malformed(CodeInvalidArguments, nil)
 		f.Fields = []FieldError{{Rule: "utf8", Expected: "text in valid UTF-8"}}
 		return f

@@ -40,6 +40,9 @@ func (g *gates) close(c *call, f *Failure, until time.Time) {
 			}
 		}
 	}
+	if old, ok := g.shut[gateKey{c.key.Scope, c.t.name}]; ok && old.until.After(until) {
+		return
+	}
 	if len(g.shut) < maxGates {
 		g.shut[gateKey{c.key.Scope, c.t.name}] = gate{until, *f}
 	}

@@ -240,6 +240,10 @@ func (c *call) own(ctx context.Context, base Record) head {
 		c.observeDecision(ctx, mv)
 		switch mv {
 		case moveRun:
+			if c.intent.repeat {
+				c.intent.repeat = false
+				c.x.repeats.forget(c.refused)
+			}
 			h, again := c.runOwned(ctx, &looked)
 			if !again {
 				return h

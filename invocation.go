@@ -16,10 +16,11 @@ import (
 // deadline or the caller ended the wait, and the function runs on). A cut one
 // may add late evidence, for itself only.
 type invocation struct {
-	ctx  attempt.Context
-	call *call
-	task attempt.Task // the typed form; itself
-	n    int          // within the call, from 1
+	ctx     attempt.Context
+	call    *call
+	session *session     // nil in a read; of its own ownership
+	task    attempt.Task // the typed form; itself
+	n       int          // within the call, from 1
 
 	// Written by the tool's goroutine; read after attempt.Run reported the end, or
 	// by late on that goroutine.
@@ -108,7 +109,7 @@ func (i *invocation) markSent() error {
 		return err
 	}
 	var err error
-	if s := i.call.session; s != nil {
+	if s := i.session; s != nil {
 		err = s.markSent()
 	}
 	return i.finishMark(err)
@@ -157,7 +158,7 @@ func MarkCommitted(ctx context.Context, result any) error {
 	switch {
 	case i == nil:
 		return errors.New("toolexec: MarkCommitted: no attempt is running in this context")
-	case i.call.session == nil:
+	case i.session == nil:
 		return errors.New("toolexec: MarkCommitted: a ReadOnly tool commits nothing")
 	}
 	raw, err := marshalContained(result)
@@ -167,7 +168,8 @@ func MarkCommitted(ctx context.Context, result any) error {
 	i.mu.Lock()
 	i.marked, i.result, i.evidence = true, raw, EvidenceCommitted
 	i.mu.Unlock()
-	if err := i.call.session.store(); err != nil {
+	i.session.noteAnswered()
+	if err := i.session.store(); err != nil {
 		return fmt.Errorf("toolexec: MarkCommitted: the store does not know yet: %w", err)
 	}
 	return nil
@@ -201,7 +203,7 @@ func (i *invocation) settle(f *Failure) {
 	case i.marked || f == nil:
 		i.evidence = EvidenceCommitted
 	default:
-		if i.call.session != nil {
+		if i.session != nil {
 			i.endedAt = time.Now()
 		}
 		if f.unmarked && i.sent { // refused after it had been allowed: that proves nothing
@@ -256,7 +258,7 @@ func (i *invocation) Late(res attempt.Result) {
 	outlives := i.outlives
 	i.outlives = false
 	i.mu.Unlock()
-	if s := i.call.session; s != nil {
+	if s := i.session; s != nil {
 		s.late(i, f)
 	}
 	if outlives {

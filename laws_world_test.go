@@ -273,12 +273,16 @@ func (w *lawsWorld) mayDispatch(d *lawsDispatch, in lawsIn) {
 	w.mayMint(d)
 }
 
+// lawsBeginRetries is how long begin may repeat a Save whose end was unclear: the approval was spent in its time, by the
+// first of them.
+const lawsBeginRetries = 100 * time.Millisecond
+
 // mayWithApproval: a person allowed exactly these arguments, and the approval was not spent.
 func (w *lawsWorld) mayWithApproval(d *lawsDispatch, in lawsIn) {
 	raw, _ := json.Marshal(in)
 	for _, a := range w.approvals[d.key] {
 		begun := slices.ContainsFunc(a.used, func(u *lawsDispatch) bool { return u.call == d.call }) // within its time
-		if a.args != string(raw) || !begun && time.Since(a.until) > w.cfg.slack() || a.spent() {
+		if a.args != string(raw) || !begun && time.Since(a.until) > w.cfg.slack()+lawsBeginRetries || a.spent() {
 			continue
 		}
 		a.used, d.approval = append(a.used, d), a

@@ -35,6 +35,14 @@ func (r *repeats) add(k repeatKey) {
 	r.seen[k]++
 }
 
+func (r *repeats) forget(k repeatKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.seen[k]; ok {
+		r.seen[k] = 0
+	}
+}
+
 // count returns how often k was refused.
 func (r *repeats) count(k repeatKey) int {
 	r.mu.Lock()

@@ -25,6 +25,7 @@ type session struct {
 	tries     []*invocation
 	few       [2]*invocation // the memory of tries, as a rule
 	before    int            // the operation's dispatches before this ownership
+	unstored  bool           // it died and the store could not be told; the caller's goroutine writes it
 	ended     bool           // the ownership is over: attempts can only add late evidence
 	answered  bool           // an attempt ended after that: the caller may have its envelope
 	failure   *FailureRecord
@@ -42,6 +43,7 @@ const bookkeeping = time.Second
 func (s *session) add(i *invocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	i.session = s
 	s.tries = append(s.tries, i)
 }
 
@@ -265,7 +267,8 @@ func (s *session) abandonOnExit() {
 	ended := s.ended
 	s.mu.Unlock()
 	if !ended {
-		rec, _ := s.end(outcome{fail: s.call.exitFailure()})
+		rec, stored := s.end(outcome{fail: s.call.exitFailure()})
+		s.unstored = !stored
 		s.call.saw(rec)
 	}
 }
@@ -309,14 +312,18 @@ func (s *session) storeLater() {
 // late adds what an attempt proved after its caller was answered.
 func (s *session) late(i *invocation, f *Failure) {
 	s.stopTimers(i)
-	s.mu.Lock()
-	s.answered = s.ended
-	s.mu.Unlock()
+	s.noteAnswered()
 	err := s.store()
 	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: i.n, Evidence: i.known(), Failure: asCause(f), StoreErr: err})
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		s.storeLater()
 	}
+}
+
+func (s *session) noteAnswered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = s.ended
 }
 
 func (i *invocation) known() Evidence {

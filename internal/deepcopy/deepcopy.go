@@ -22,7 +22,7 @@ func shares(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return shares(t.Elem(), seen)
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if f.IsExported() && shares(f.Type, seen) {
+			if (f.IsExported() || f.Anonymous && f.Type.Kind() == reflect.Struct) && shares(f.Type, seen) {
 				return true
 			}
 		}
@@ -82,12 +82,20 @@ func (c *copier) copy(v reflect.Value) reflect.Value {
 func (c *copier) structure(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
+	c.fields(out, v)
+	return out
+}
+
+// fields copies exported fields, those that an embedded struct promotes included.
+func (c *copier) fields(out, v reflect.Value) {
 	for i := range v.NumField() {
-		if v.Type().Field(i).IsExported() {
+		switch f := v.Type().Field(i); {
+		case f.IsExported():
 			out.Field(i).Set(c.copy(v.Field(i)))
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			c.fields(out.Field(i), v.Field(i))
 		}
 	}
-	return out
 }
 
 func (c *copier) pointer(v reflect.Value) reflect.Value {
