@@ -1253,3 +1253,161 @@ func TestAttackEverythingAtOnce(t *testing.T) {
 		return true
 	})
 }
+
+// What an attempt states after its caller was answered, and what it is copied from -----------------------
+
+type attackOrder struct {
+	ID string `json:"id"`
+}
+
+type attackBase struct {
+	M map[string]int `json:"m"`
+}
+
+// attackEmbedding promotes a field of an unexported struct.
+type attackEmbedding struct{ attackBase }
+
+// A mark that comes after the answer is a commit that nobody was told of.
+func TestAttackLateMarkIsUnheardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := new(toolexec.Executor)
+		var n atomic.Int64
+		b := toolexec.Bind(x, toolexec.Tool[attackOrder, string]{Name: "pay", Run: func(ctx context.Context, in attackOrder) (string, error) {
+			if n.Add(1) == 1 {
+				time.Sleep(3 * time.Second)
+				_ = toolexec.MarkCommitted(ctx, "x")
+			}
+			return "x", nil
+		}})
+		e := b.Call(t.Context(), attackOrder{"a"})
+		require.Equal(t, toolexec.CommitUnknown, e.CommitState)
+		time.Sleep(5 * time.Second)
+		require.True(t, b.Call(t.Context(), attackOrder{"a"}).Replayed)
+		require.EqualValues(t, 1, n.Load(), "second effect")
+	})
+}
+
+// An attempt reports to the ownership it belongs to, also when its call has begun another; and nothing is left to wait for.
+func TestAttackTwoOwnershipsOfOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &toolexec.Executor{}
+		b := toolexec.Bind(x, toolexec.Tool[attackOrder, string]{Name: "pay", MarksSent: true,
+			Policy: toolexec.Policy{Deadline: 100 * time.Millisecond},
+			Run: func(ctx context.Context, in attackOrder) (string, error) {
+				switch toolexec.Attempt(ctx) {
+				case 1:
+					time.Sleep(5 * time.Second)
+					return "", errors.New("late")
+				case 2:
+					if err := toolexec.MarkSent(ctx); err != nil {
+						return "", err
+					}
+					return "", toolexec.InDoubt(errors.New("lost"))
+				}
+				if err := toolexec.MarkSent(ctx); err != nil {
+					return "", err
+				}
+				return "x", nil
+			}, Verify: &toolexec.Verifier[attackOrder, string]{Authoritative: true, Settle: -1, Lookup: func(context.Context, string, attackOrder) (toolexec.Finding[string], error) {
+				return toolexec.Absent[string](), nil
+			}}})
+		assert.True(t, b.Call(t.Context(), attackOrder{"a"}).OK)
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		require.NoError(t, x.Close(t.Context()))
+		require.Zero(t, time.Since(began), "Close waited although nothing ran")
+	})
+}
+
+// A promoted field is an argument like any other, so each attempt has its own.
+func TestAttackPromotedFieldsAreCopied(t *testing.T) {
+	x := new(toolexec.Executor)
+	var seen []int
+	b := toolexec.Bind(x, toolexec.Tool[attackEmbedding, string]{Name: "pay", Policy: toolexec.Policy{Backoff: toolexec.Backoff{Initial: time.Millisecond}}, Run: func(ctx context.Context, in attackEmbedding) (string, error) {
+		seen = append(seen, in.M["a"])
+		in.M["a"]++
+		if toolexec.Attempt(ctx) == 1 {
+			return "", toolexec.NotSent(errors.New("x"))
+		}
+		return "x", nil
+	}})
+	b.Call(t.Context(), attackEmbedding{attackBase{map[string]int{"a": 1}}})
+	require.Equal(t, []int{1, 1}, seen)
+}
+
+// After a person reopened it a refused call is a call like any other, within the run as well.
+func TestAttackReopenedCallMayWaitAndRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &toolexec.Executor{Policy: toolexec.Policy{MaxRetries: -1}}
+		var n int
+		b := toolexec.Bind(x, toolexec.Tool[attackOrder, string]{Name: "pay", Run: func(ctx context.Context, in attackOrder) (string, error) {
+			n++
+			switch n {
+			case 1:
+				return "", toolexec.Invalid("/id", "no")
+			case 2:
+				return "", toolexec.NotSent(errors.New("busy"))
+			}
+			return "x", nil
+		}})
+		ctx := toolexec.WithRunID(toolexec.WithOperationRef(t.Context(), "r1"), "run")
+		assert.Equal(t, toolexec.NextCorrectInput, b.Call(ctx, attackOrder{"a"}).NextAction)
+		s := toolexec.Supervisor{Executor: x}
+		_, err := s.Reopen(t.Context(), toolexec.Key{Ref: "r1"}, toolexec.Statement{Actor: "a", Evidence: "e"})
+		require.NoError(t, err)
+		assert.Equal(t, toolexec.NextWaitAndRetry, b.Call(ctx, attackOrder{"a"}).NextAction)
+		time.Sleep(time.Minute)
+		require.True(t, b.Call(ctx, attackOrder{"a"}).OK)
+	})
+}
+
+// A commit that the store does not know of is unrecorded, also when the goroutine of its call died.
+func TestAttackGoexitWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &attackLeased{Store: new(toolexec.MemoryStore)}
+		x := &toolexec.Executor{Store: st}
+		toolexec.Bind(x, toolexec.Tool[attackOrder, string]{Name: "pay", Cooperative: true, Run: func(ctx context.Context, in attackOrder) (string, error) {
+			st.fail(attackDown)
+			_ = toolexec.MarkCommitted(ctx, "x")
+			runtime.Goexit()
+			return "x", nil
+		}})
+		e := x.ExecuteAll(t.Context(), []toolexec.Call{{Name: "pay", Arguments: json.RawMessage(`{"id":"a"}`), OperationRef: "r"}})[0]
+		_ = x.Close(t.Context())
+		require.True(t, e.Unrecorded)
+	})
+}
+
+// The escape of U+FFFD is valid JSON; raw JSON keeps it.
+func TestAttackEscapedReplacementCharacter(t *testing.T) {
+	type in struct {
+		Doc json.RawMessage `json:"doc"`
+	}
+	x := new(toolexec.Executor)
+	toolexec.Bind(x, toolexec.Tool[in, string]{Name: "pay", Run: func(ctx context.Context, in in) (string, error) { return "x", nil }})
+	e := x.Execute(t.Context(), toolexec.Call{Name: "pay", Arguments: json.RawMessage(`{"doc":"a\ufffdb"}`)})
+	require.True(t, e.OK)
+}
+
+// A shorter wait that is heard of later does not open the gate before the longer one is over.
+func TestAttackGateIsNotOpenedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &toolexec.Executor{Policy: toolexec.Policy{MaxRetries: -1}}
+		var n atomic.Int64
+		b := toolexec.Bind(x, toolexec.Tool[attackOrder, string]{Name: "read", Effect: toolexec.ReadOnly, Run: func(ctx context.Context, in attackOrder) (string, error) {
+			n.Add(1)
+			if in.ID == "slow" {
+				time.Sleep(time.Second)
+				return "", &toolexec.Failure{Code: toolexec.CodeRateLimited, Class: toolexec.ClassTransient, Evidence: toolexec.EvidenceRejected, RetryAfter: 30 * time.Second}
+			}
+			return "", &toolexec.Failure{Code: toolexec.CodeRateLimited, Class: toolexec.ClassTransient, Evidence: toolexec.EvidenceRejected, RetryAfter: time.Minute}
+		}})
+		go b.Call(t.Context(), attackOrder{"slow"})
+		synctest.Wait()
+		e := b.Call(t.Context(), attackOrder{"fast"})
+		first := e.Retry.NotBefore
+		time.Sleep(2 * time.Second)
+		e = b.Call(t.Context(), attackOrder{"fast"})
+		require.Equal(t, first, e.Retry.NotBefore)
+	})
+}

@@ -240,7 +240,7 @@ func (c *call) own(ctx context.Context, base Record) head {
 		c.observeDecision(ctx, mv)
 		switch mv {
 		case moveRun:
-			if c.intent.repeat {
+			if c.intent.repeat { // a person let it run again: what was refused is past
 				c.intent.repeat = false
 				c.x.repeats.forget(c.refused)
 			}

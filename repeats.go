@@ -35,6 +35,7 @@ func (r *repeats) add(k repeatKey) {
 	r.seen[k]++
 }
 
+// forget takes a refusal back.
 func (r *repeats) forget(k repeatKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -320,6 +320,8 @@ func (s *session) late(i *invocation, f *Failure) {
 	}
 }
 
+// noteAnswered is called before evidence is stored that may come after the
+// answer: a commit by it may be one that nobody was told of.
 func (s *session) noteAnswered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
