@@ -315,10 +315,51 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 			return c.interrupted()
 		default:
 			if failures++; failures > 2 || !sleepUntil(ctx, wait.next()) {
+				c.disown(c.key, in.nonce)
 				return 0, c.guardUnavailable(err), true
 			}
 		}
 	}
+}
+
+// disown gives back, in the background, what a begin may have stored although
+// it was given up: nothing was started for it, and nobody else would end it.
+func (c *call) disown(key Key, nonce string) {
+	x := c.x
+	x.outlive.add(1)
+	go func() {
+		defer x.outlive.add(-1)
+		deadline := time.Now().Add(c.t.policy.lease())
+		wait := Backoff{Initial: 50 * time.Millisecond, Max: time.Second}.pauses()
+		for time.Now().Before(deadline) && sleep(x.closed(), wait.next()) {
+			if c.giveBack(key, nonce) == nil {
+				return
+			}
+		}
+		_ = c.giveBack(key, nonce) // a last time
+	}()
+}
+
+func (c *call) giveBack(key Key, nonce string) error {
+	ctx, cancel := c.afterwards(bookkeeping)
+	defer cancel()
+	rec, err := c.x.load(ctx, key)
+	if err == nil {
+		_, err = c.x.update(ctx, rec, func(r *Record) error {
+			if r.State != StateInFlight || r.Nonce != nonce {
+				return errOwnerLost
+			}
+			c.t.apply(r, &report{
+				nonce: nonce, identity: r.Fingerprint, ended: true, unsent: true, attempts: r.Attempts,
+				failure: &FailureRecord{Code: CodeGuardUnavailable, Class: ClassTransient, Category: CategoryDependency},
+			})
+			return nil
+		})
+	}
+	if errors.Is(err, errOwnerLost) || errors.Is(err, ErrNotFound) {
+		return nil // there is nothing of ours
+	}
+	return err
 }
 
 // saveBegin stores an arrow of begin, within the call's time.

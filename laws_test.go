@@ -69,6 +69,14 @@ func TestLaws(t *testing.T) {
 	}
 }
 
+// TestLawsKeptSeeds runs again what once found something: an approval that ended while begin repeated a Save, and an
+// operation that a begin had stored, and then given up.
+func TestLawsKeptSeeds(t *testing.T) {
+	for _, seed := range []uint64{281, 2157} {
+		runLaws(t, seed, false)
+	}
+}
+
 // runLaws runs one schedule.
 func runLaws(t *testing.T, seed uint64, verbose bool) {
 	t.Helper()
