@@ -673,6 +673,7 @@ func (m *MemoryStore) List(ctx context.Context, q Query) (page []Record, next Cu
 		return nil, Cursor{}, err
 	}
 	m.once.Do(m.init)
+	q.Resolve(m.now())
 	keys := smallestKeys{after: q.After.Key, n: q.PageSize() + 1}
 	if q.indexed() {
 		err = m.pickFromIndex(ctx, q, &keys)

@@ -535,6 +535,7 @@ func (s *modelStore) save(r toolexec.Record) (toolexec.Record, error) {
 
 func (s *modelStore) list(q toolexec.Query) (keys []toolexec.Key) {
 	s.expire()
+	q.Resolve(time.Now())
 	for k, r := range s.records {
 		if q.Matches(&r) && (q.After == toolexec.Cursor{} || k.Compare(q.After.Key) > 0) {
 			keys = append(keys, k)
@@ -582,7 +583,7 @@ func randomQuery(rng *rand.Rand) (q toolexec.Query) {
 		q.Fingerprint = like.Fingerprint
 	}
 	if rng.IntN(4) == 0 {
-		q.DueBefore = time.Now().Add(time.Duration(rng.IntN(200)-100) * time.Minute)
+		q.DueBefore = toolexec.In(time.Duration(rng.IntN(200)-100) * time.Minute)
 	}
 	if rng.IntN(2) == 0 {
 		q.Limit = 1 + rng.IntN(10)

@@ -59,6 +59,16 @@ type Volatile interface {
 	Volatile() bool
 }
 
+// Claimer is an optional ability of a Store that several supervisors share: to
+// give each due record to one of them at a time. A claim saves work and nothing
+// else: what may be done with a record is decided by compare-and-swap.
+type Claimer interface {
+	// Claim returns at most q.PageSize records that match q and that nobody has
+	// claimed, bodies left out, and claims them for d. A Save of a record ends its
+	// claim. q.After is not used: what is claimed is not returned again.
+	Claim(ctx context.Context, q Query, d time.Duration) ([]Record, error)
+}
+
 // Pruner is an optional ability of a Store: to delete what retention allows.
 // It never deletes a fact early, nor an operation in flight, unknown or
 // escalated.
@@ -370,10 +380,9 @@ type Query struct {
 	Scope       *string // nil: every scope
 	Alias       string
 	Fingerprint Fingerprint
-	// DueBefore selects records that want attention before this moment on the
-	// store's clock: the lease of one in flight is over, the check of an unknown
-	// one is due, or the NotBefore of a released one has come.
-	DueBefore time.Time
+	// DueBefore selects records that want attention before this moment, which may
+	// be relative: In(0) is now on the store's clock. See Record.DueAt.
+	DueBefore Instant
 	After     Cursor
 	Limit     int // 0: 100; at most 1000
 }
@@ -393,8 +402,12 @@ func (q Query) Matches(r *Record) bool {
 		q.Fingerprint != Fingerprint{} && q.Fingerprint != r.Fingerprint:
 		return false
 	}
-	return q.DueBefore.IsZero() || r.dueBefore(q.DueBefore)
+	return q.DueBefore.IsZero() || r.dueBefore(q.DueBefore.Time())
 }
+
+// Resolve makes a relative DueBefore absolute. A Store calls it with its own
+// clock before it compares.
+func (q *Query) Resolve(now time.Time) { q.DueBefore = q.DueBefore.Resolve(now) }
 
 // IsOpen reports whether the operation is not over for its callers: it is in
 // flight, unknown, awaiting approval, escalated, or committed without anybody
@@ -409,16 +422,44 @@ func (r *Record) IsOpen() bool {
 	return true
 }
 
-func (r *Record) dueBefore(t time.Time) bool {
+// DueAt is when an operation wants attention without being called, on the
+// store's clock: the end of the lease of one in flight, the next check of an
+// unknown one, the NotBefore of a released one that is worth repeating, at once
+// for one that is approved. None for all others. r must be resolved, as a stored
+// record is; a store keeps the answer beside the record to find what is due.
+func (r *Record) DueAt() Instant {
 	switch r.State {
 	case StateInFlight:
-		return !r.LeaseUntil.IsZero() && r.LeaseUntil.Time().Before(t)
+		return r.LeaseUntil
 	case StateUnknown:
-		return r.NextCheckAt.Time().Before(t)
+		return firstInstant(r.NextCheckAt, r.UpdatedAt)
 	case StateReleased:
-		return r.NotBefore.Time().Before(t)
+		if r.worthRepeating() {
+			return firstInstant(r.NotBefore, r.UpdatedAt)
+		}
+	case StateAwaitingApproval:
+		if a := r.Approval; a != nil && a.Decision == decisionApproved && !a.Spent {
+			return r.UpdatedAt
+		}
 	}
-	return false
+	return Instant{}
+}
+
+// worthRepeating: it was given back for a reason that may pass, or by a person.
+func (r *Record) worthRepeating() bool {
+	return r.LastFailure == nil || r.LastFailure.Class == ClassTransient || r.heardPerson()
+}
+
+func firstInstant(a, b Instant) Instant {
+	if a.IsZero() {
+		return b
+	}
+	return a
+}
+
+func (r *Record) dueBefore(t time.Time) bool {
+	due := r.DueAt()
+	return !due.IsZero() && due.Time().Before(t)
 }
 
 // PageSize returns how many records one page of q holds.

@@ -151,7 +151,7 @@ func TestSupervisorList(t *testing.T) {
 			"the empty scope":  {toolexec.Query{Scope: &none, Tool: "refund", States: []toolexec.State{toolexec.StateCommitted}}, []string{"op_committed"}},
 			"an alias":         {toolexec.Query{Alias: "op_alias"}, []string{"keyed:ORD-5510"}},
 			"equal arguments":  {toolexec.Query{Fingerprint: refund, Scope: &none}, []string{"op_committed", "op_rejected", "op_released", "op_unknown"}},
-			"due":              {toolexec.Query{DueBefore: began.Add(time.Hour)}, []string{"op_released", "op_unknown"}},
+			"due":              {toolexec.Query{DueBefore: toolexec.At(began.Add(time.Hour))}, []string{"op_unknown"}},
 			"and":              {toolexec.Query{Tool: "refund", States: []toolexec.State{toolexec.StateEscalated}}, nil},
 			"after a cursor":   {toolexec.Query{After: toolexec.Cursor{Key: toolexec.Key{Ref: "op_rejected"}}}, []string{"op_released", "op_unknown", "op_tenant"}},
 			"nothing is there": {toolexec.Query{Tool: "no_tool"}, nil},

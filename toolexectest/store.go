@@ -671,7 +671,8 @@ var listRules = []storeRule{
 	{"List selects by the empty scope", checkFilter(func(q *toolexec.Query) { q.Scope = new("") })},
 	{"List selects by alias", checkFilter(func(q *toolexec.Query) { q.Alias = "alias-1" })},
 	{"List selects by fingerprint, its rule included", checkFilter(func(q *toolexec.Query) { q.Fingerprint = fingerprint(1) })},
-	{"List selects what is due before a moment", checkFilter(func(q *toolexec.Query) { q.DueBefore = base.Add(30 * time.Minute) })},
+	{"List selects what is due before a moment", checkFilter(func(q *toolexec.Query) { q.DueBefore = toolexec.At(base.Add(30 * time.Minute)) })},
+	{"List takes a relative moment on the store's own clock", checkFilter(func(q *toolexec.Query) { q.DueBefore = toolexec.In(time.Hour) })},
 	{"List selects what is open", checkFilter(func(q *toolexec.Query) { q.Open = true })},
 	{"List combines filters by and", checkFilter(func(q *toolexec.Query) {
 		q.States = []toolexec.State{toolexec.StateInFlight, toolexec.StateUnknown, toolexec.StateEscalated, toolexec.StateAwaitingApproval}
@@ -708,6 +709,14 @@ func variety() []toolexec.Record {
 			at := toolexec.At(base.Add(time.Duration(n) * 5 * time.Minute))
 			r.LeaseUntil, r.NextCheckAt, r.NotBefore = at, at, at
 		}
+		if n%5 == 4 { // in the far future
+			at := toolexec.In(48 * time.Hour)
+			r.LeaseUntil, r.NextCheckAt, r.NotBefore = at, at, at
+		}
+		if n%2 > 0 {
+			r.LastFailure = &toolexec.FailureRecord{Class: toolexec.ClassPermanent}
+			r.Approval = &toolexec.ApprovalRecord{Decision: "approved", Spent: n%4 == 3}
+		}
 		all = append(all, r)
 	}
 	return all
@@ -724,11 +733,14 @@ func checkFilter(set func(*toolexec.Query)) func(context.Context, toolexec.Store
 				return err
 			}
 			// Each record is updated too, so that an index has something to follow.
-			if _, err := s.Save(ctx, saved); err != nil {
+			if saved, err = s.Save(ctx, saved); err != nil {
 				return err
 			}
-			if q.Matches(&r) {
-				want = append(want, r.Key)
+			q := q
+			q.Resolve(saved.Now)
+			saved.State = r.State // whether it is kept is another rule
+			if q.Matches(&saved) {
+				want = append(want, saved.Key)
 			}
 		}
 		got, err := listAll(ctx, s, q)

@@ -349,6 +349,7 @@ func TestBrokenStores(t *testing.T) {
 		listAlias      = "List selects by alias"
 		listPrint      = "List selects by fingerprint, its rule included"
 		listDue        = "List selects what is due before a moment"
+		listDueSoon    = "List takes a relative moment on the store's own clock"
 		listOpen       = "List selects what is open"
 		listAnd        = "List combines filters by and"
 		order          = "List returns records in the order of their keys, bytewise, scope first"
@@ -640,7 +641,7 @@ func TestBrokenStores(t *testing.T) {
 		}), []string{listNoScope}},
 		{"List ignores the alias", ask(func(q *toolexec.Query) { q.Alias = "" }), []string{listAlias}},
 		{"List ignores the fingerprint", ask(func(q *toolexec.Query) { q.Fingerprint = toolexec.Fingerprint{} }), []string{listPrint, listAnd}},
-		{"List ignores when it is due", ask(func(q *toolexec.Query) { q.DueBefore = time.Time{} }), []string{listDue}},
+		{"List ignores when it is due", ask(func(q *toolexec.Query) { q.DueBefore = toolexec.Instant{} }), []string{listDue, listDueSoon}},
 		{"List ignores whether it is open", ask(func(q *toolexec.Query) { q.Open = false }), []string{listOpen}},
 		{"List takes open for uncommitted", ask(func(q *toolexec.Query) {
 			if q.Open {
@@ -650,10 +651,15 @@ func TestBrokenStores(t *testing.T) {
 			}
 		}), []string{listOpen}},
 		{"List takes what is due for more", ask(func(q *toolexec.Query) {
-			if !q.DueBefore.IsZero() {
-				q.DueBefore = q.DueBefore.Add(time.Hour)
+			if at := q.DueBefore.Time(); !at.IsZero() {
+				q.DueBefore = toolexec.At(at.Add(time.Hour))
 			}
 		}), []string{listDue}},
+		{"List takes a relative moment for an absolute one", ask(func(q *toolexec.Query) {
+			if !q.DueBefore.IsZero() {
+				q.DueBefore = toolexec.At(q.DueBefore.Time().Add(time.Nanosecond))
+			}
+		}), []string{listDueSoon}},
 		{"pages in reverse", pages(func(_ *brokenStore, _ toolexec.Query, page []toolexec.Record) []toolexec.Record {
 			slices.Reverse(page)
 			return page
