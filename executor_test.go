@@ -784,6 +784,33 @@ func TestMarkSent(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return errors.Join(err, io.EOF)
 		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
+		{"declared, marked and taken back", true, func(ctx context.Context) error {
+			err := toolexec.MarkSent(ctx)
+			toolexec.MarkNotSent(ctx)
+			return errors.Join(err, io.EOF)
+		}, toolexec.NotCommitted, toolexec.CodeDependencyUnavailable, toolexec.NotCommitted, true},
+		{"declared, taken back and marked again", true, func(ctx context.Context) error {
+			err := toolexec.MarkSent(ctx)
+			toolexec.MarkNotSent(ctx)
+			toolexec.MarkNotSent(ctx) // one too many is none
+			return errors.Join(err, toolexec.MarkSent(ctx), io.EOF)
+		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
+		{"declared, one of two taken back", true, func(ctx context.Context) error {
+			err := errors.Join(toolexec.MarkSent(ctx), toolexec.MarkSent(ctx))
+			toolexec.MarkNotSent(ctx)
+			return errors.Join(err, io.EOF)
+		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
+		{"declared, taken back too late", true, func(ctx context.Context) error {
+			err := toolexec.MarkSent(ctx)
+			time.Sleep(3 * time.Second)
+			toolexec.MarkNotSent(ctx)
+			return errors.Join(err, io.EOF)
+		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.NotCommitted, false},
+		{"not declared, marked and taken back", false, func(ctx context.Context) error {
+			err := toolexec.MarkSent(ctx)
+			toolexec.MarkNotSent(ctx)
+			return errors.Join(err, io.EOF)
+		}, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
 		{"not declared, never marked", false, func(context.Context) error { return io.EOF }, toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.CommitUnknown, false},
 		// MarkSent wraps its cause beside ErrNotSent; what it refuses is proof whatever that cause is.
 		{"not declared, refused mark returned", false, func(ctx context.Context) error {

@@ -32,7 +32,7 @@ type invocation struct {
 
 	mu       sync.Mutex // protects what follows; never held across a store call
 	sending  sendState
-	sent     bool     // it was marked at least once
+	marks    int      // sends that were marked and not taken back
 	evidence Evidence // what is known of it once it is settled
 	phase    phase
 	marked   bool // MarkCommitted was called
@@ -89,7 +89,8 @@ func Attempt(ctx context.Context) int {
 // sent, and send only if it returns nil. It returns an error that wraps
 // ErrNotSent when the operation's record was lost to another owner, the
 // deadline has passed, the store failed, or no attempt is running; return that
-// error, and nothing was sent. Marking again is free.
+// error, and nothing was sent. Mark each send of an attempt: every mark but the
+// first is free.
 //
 // For a tool that declares MarksSent an attempt that never marked has sent
 // nothing. For others it keeps a stale attempt from sending.
@@ -120,6 +121,7 @@ func (i *invocation) beginMark() (already bool, err error) {
 	defer i.mu.Unlock()
 	switch i.sending {
 	case sendMarked:
+		i.marks++
 		return true, nil
 	case sendClosed:
 		return false, &notSentError{why: "the attempt is over"}
@@ -143,8 +145,27 @@ func (i *invocation) finishMark(err error) error {
 		i.sending = sendUnmarked
 		return &notSentError{cause: context.Cause(&i.ctx)}
 	}
-	i.sending, i.sent = sendMarked, true
+	i.sending, i.marks = sendMarked, 1
 	return nil
+}
+
+// MarkNotSent takes back one MarkSent: what it announced is proven not to have
+// been sent, because the dial was refused, say. Once all marks of an attempt
+// are taken back a tool that declares MarksSent has sent nothing in it. For
+// others it changes nothing, since not all that they send is marked. Without a
+// mark, and outside an attempt, it does nothing.
+func MarkNotSent(ctx context.Context) {
+	if i := invocationOf(ctx); i != nil {
+		i.markNotSent()
+	}
+}
+
+func (i *invocation) markNotSent() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.marks = max(i.marks-1, 0); i.marks == 0 && i.sending == sendMarked {
+		i.sending = sendUnmarked
+	}
 }
 
 // MarkCommitted states that the effect exists, before a step of the tool that
@@ -206,7 +227,7 @@ func (i *invocation) settle(f *Failure) {
 		if i.session != nil {
 			i.endedAt = time.Now()
 		}
-		if f.unmarked && i.sent { // refused after it had been allowed: that proves nothing
+		if f.unmarked && i.marks > 0 { // refused after it had been allowed: that proves nothing
 			f.Evidence = EvidenceInDoubt
 		}
 		f.Evidence = i.sentOr(f.Evidence)
@@ -215,10 +236,10 @@ func (i *invocation) settle(f *Failure) {
 	i.sending = sendClosed
 }
 
-// sentOr is EvidenceNotSent for a tool that marks its sends and marked none.
-// Called with mu held, before sending is closed.
+// sentOr is EvidenceNotSent for a tool that marks its sends, once no mark of it
+// stands. Called with mu held.
 func (i *invocation) sentOr(e Evidence) Evidence {
-	if i.call.t.marksSent && i.sending == sendUnmarked {
+	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking {
 		return EvidenceNotSent
 	}
 	return e

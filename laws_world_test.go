@@ -523,6 +523,13 @@ func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 			return nil, lawsPick(r, err, fmt.Errorf("sending: %w", err))
 		}
 		w.marked(d)
+		if r.IntN(8) == 0 { // the dial is refused, provably
+			toolexec.MarkNotSent(ctx)
+			if d.spec.marks || d.spec.oneRequest {
+				w.proves(d, true)
+			}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
+		}
 	}
 	if lawsLeases || !w.outlasts(d) {
 		d.pause(ctx, lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second))
