@@ -184,6 +184,29 @@ func (c *call) standing(mv move) head {
 	return c.failure(f, CommitUnknown, RetryNever, NextVerifyOperation, max(wait, c.wait(rec.NotBefore)), 0)
 }
 
+// standingAnswer is what a call of the operation would be answered now, from
+// its record alone.
+func (c *call) standingAnswer() head {
+	rec := &c.record
+	switch rec.State.Safe() {
+	case StateCommitted:
+		return c.recorded(*rec)
+	case StateReleased, StateRejected:
+		f, left := failureOf(rec), c.attemptsLeft()
+		if rec.State == StateRejected {
+			left = c.t.maxCorrect - rec.Corrections
+		}
+		return c.failed(f, NotCommitted, c.wait(rec.NotBefore), left)
+	case StateInFlight:
+		return c.inProgress()
+	case StateUnknown:
+		return c.standing(moveUnknown)
+	case StateAwaitingApproval:
+		return c.standing(moveNeedApprove)
+	}
+	return c.standing(moveEscalated)
+}
+
 // failureOf is the failure that a record remembers. One caller's cancel is no
 // business of another's: a record never holds it.
 func failureOf(r *Record) *Failure {
@@ -300,7 +323,15 @@ func (c *call) marked(rec Record, stored bool) head {
 	return h
 }
 
-func (c *call) verifiedSuccess(rec Record) head { return c.fromRecord(rec) }
+// verifiedSuccess answers for what a look-up found. The caller of a success
+// that was confirmed so has its result, also where the record does not keep it.
+func (c *call) verifiedSuccess(rec Record) head {
+	h := c.fromRecord(rec)
+	if won := c.unconfirmed(); won != nil && h.OK && !h.HasResult && (won.encodeErr == nil || !c.byName) && (c.t.output == nil || c.t.keeps(won.encoded)) {
+		c.winner, c.result, h.HasResult = won, won.encoded, true
+	}
+	return h
+}
 
 // replay answers with what an earlier call did.
 func (c *call) replay(rec Record) head {
@@ -319,6 +350,11 @@ func (c *call) fromRecord(rec Record) head {
 	if rec.Unheard {
 		c.hear(rec)
 	}
+	return c.recorded(rec)
+}
+
+// recorded is the success that a record holds.
+func (c *call) recorded(rec Record) head {
 	h := c.succeeded(verificationOf(&rec))
 	h.OperationRef = rec.Ref
 	if rec.ResultPresent {

@@ -48,12 +48,14 @@ type call struct {
 
 // operation is what a call knows of the operation it belongs to.
 type operation struct {
-	intent intent
-	minted bool          // the ref is this call's own invention
-	alias  string        // the ref of a call whose tool has a key of its own
-	record Record        // as this call last saw it
-	offset time.Duration // the store's clock less ours, never too large
-	asked  time.Time     // our clock before the last begin was stored
+	intent  intent
+	minted  bool          // the ref is this call's own invention
+	resumed bool          // a supervisor's: the key is the record's, and no caller waits
+	partial bool          // and the record keeps too little to run the tool
+	alias   string        // the ref of a call whose tool has a key of its own
+	record  Record        // as this call last saw it
+	offset  time.Duration // the store's clock less ours, never too large
+	asked   time.Time     // our clock before the last begin was stored
 
 	refused    repeatKey // what the loop breaker knows this call by
 	hasRefused bool

@@ -416,7 +416,7 @@ func (k *checker) real(w *ckWorld, s *ckSession) *session {
 
 func (k *checker) realAttempt(w *ckWorld, c *call, a *ckAttempt) *invocation {
 	return &invocation{
-		call: c, n: a.n, phase: a.phase, sending: a.sending, evidence: a.evidence,
+		call: c, n: a.n, phase: a.phase, sending: a.sending, marks: a.marks(), evidence: a.evidence,
 		marked: a.marked, endedAt: time.Now().Add(time.Duration(a.endsAt-w.now) * ckTick), succeeded: a.evidence == EvidenceCommitted,
 	}
 }
@@ -1948,4 +1948,12 @@ func TestCheckerRetryKeepsTheStoredEffect(t *testing.T) {
 		Bind(&Executor{Store: store}, tl).Call(ckIn(t, "1"), struct{}{})
 		assert.Equal(t, 1, runs)
 	})
+}
+
+// marks is how many sends of the attempt are marked.
+func (a *ckAttempt) marks() int {
+	if a.sending == sendMarked || a.mayHaveNil {
+		return 1
+	}
+	return 0
 }

@@ -54,8 +54,11 @@ func (c *call) unusable(f *Failure) head {
 }
 
 // name gives the operation its ref: the tool's business key, else the ref of
-// the call, else a new one.
+// the call, else a new one. One that is resumed from its record has its own.
 func (c *call) name() *Failure {
+	if c.resumed {
+		return nil
+	}
 	if !c.shell.hasRef() {
 		if c.minted = c.key.Ref == ""; c.minted {
 			c.key.Ref = mintRef()
@@ -399,7 +402,7 @@ func needsSave(was, is *Record, mv move) bool {
 // runOwned runs the operation and stores how it ended. again is true when the
 // state machine should be asked once more: after a look-up found no effect.
 func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) {
-	s := &session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1}
+	s := &session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1, answered: c.resumed}
 	s.tries = s.few[:0]
 	c.session = s
 	defer s.abandonOnExit()

@@ -290,23 +290,35 @@ func (i *invocation) Late(res attempt.Result) {
 
 // judge says what the end of an attempt means; nil is success.
 func (i *invocation) judge(res attempt.Result) *Failure {
+	if res.End != attempt.Returned {
+		if !i.succeeded {
+			f := &Failure{Code: CodeToolPanic, Err: &endError{res}}
+			f.complete()
+			return f
+		}
+		i.encoded, i.encodeErr = nil, &endError{res} // in a method of its result's
+	}
 	switch {
-	case i.succeeded && res.End != attempt.Returned: // in a method of its result's
-		i.encoded, i.encodeErr = nil, &endError{res}
-		return nil
-	case res.End != attempt.Returned:
-		f := &Failure{Code: CodeToolPanic, Err: &endError{res}}
-		f.complete()
-		return f
-	case i.succeeded && i.empty:
+	case !i.succeeded:
+		return i.call.classify(i.err, i.outOfTime())
+	case i.empty:
 		f := Empty("")
 		f.complete()
 		return f
-	case i.succeeded:
-		return nil
+	case i.call.t.confirm && i.session != nil:
+		return unconfirmed()
 	}
-	return i.call.classify(i.err, i.outOfTime())
+	return nil
 }
+
+// unconfirmed is a success that counts once a look-up has found its effect.
+func unconfirmed() *Failure {
+	f := &Failure{Code: CodeOperationPending, Evidence: EvidenceInDoubt, Err: errUnconfirmed}
+	f.complete()
+	return f
+}
+
+var errUnconfirmed = errors.New("toolexec: the tool succeeded, and no look-up has confirmed it yet")
 
 // outOfTime reports whether the attempt's context had ended before its tool
 // returned.

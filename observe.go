@@ -22,7 +22,8 @@ type Observer interface {
 }
 
 // Event is one of CallInfo, AttemptInfo, PauseInfo, VerificationInfo,
-// GuardDecision, LateEvidence, DuplicateEffect and StoreNearlyFull.
+// GuardDecision, LateEvidence, DuplicateEffect, StoreNearlyFull, RecoveryPass
+// and RecoveryFailed.
 type Event interface {
 	// EventName is a short constant name: "call", "attempt" …
 	EventName() string
@@ -132,6 +133,13 @@ type DuplicateEffect struct {
 // refuse new operations; it forgets no fact early.
 type StoreNearlyFull struct{ Records, Bound int }
 
+// RecoveryPass is what a pass of a Supervisor came to that found something due.
+type RecoveryPass struct{ Recovery }
+
+// RecoveryFailed is an operation, or a pass, of a Supervisor that could not be
+// read or stored. It will be tried again.
+type RecoveryFailed struct{ Err error }
+
 // EventName implements Event.
 func (CallInfo) EventName() string { return "call" }
 
@@ -155,6 +163,12 @@ func (DuplicateEffect) EventName() string { return "duplicate_effect" }
 
 // EventName implements Event.
 func (StoreNearlyFull) EventName() string { return "store_nearly_full" }
+
+// EventName implements Event.
+func (RecoveryPass) EventName() string { return "recovery_pass" }
+
+// EventName implements Event.
+func (RecoveryFailed) EventName() string { return "recovery_failed" }
 
 // observeStart contains an observer: whatever it does, the call goes on.
 func observeStart(ctx context.Context, o Observer, e Event) context.Context {

@@ -117,6 +117,10 @@ func (m *machine) reopen(r *Record, s Statement) error {
 	return nil
 }
 
+func refused(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrRefused}, args...)...)
+}
+
 func refusedIn(r *Record, verb string, want ...State) error {
 	return fmt.Errorf("%w: %s wants an operation that is %v; this one is %s", ErrRefused, verb, want, r.State)
 }

@@ -27,7 +27,7 @@ type session struct {
 	before    int            // the operation's dispatches before this ownership
 	unstored  bool           // it died and the store could not be told; the caller's goroutine writes it
 	ended     bool           // the ownership is over: attempts can only add late evidence
-	answered  bool           // an attempt ended after that: the caller may have its envelope
+	answered  bool           // no caller may hear of a commit: an attempt ended after that, or a supervisor runs it
 	failure   *FailureRecord
 	sticky    bool
 	fields    []FieldDigest
@@ -73,6 +73,22 @@ func (s *session) allUnsent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.report().unsent
+}
+
+// lastSuccess is the last attempt, if its tool succeeded and has ended.
+func (s *session) lastSuccess() *invocation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tries) == 0 {
+		return nil
+	}
+	i := s.tries[len(s.tries)-1]
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != phaseEnded || !i.succeeded {
+		return nil
+	}
+	return i
 }
 
 // report is the picture of all attempts. Called with mu held.
@@ -325,7 +341,7 @@ func (s *session) late(i *invocation, f *Failure) {
 func (s *session) noteAnswered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answered = s.ended
+	s.answered = s.answered || s.ended
 }
 
 func (i *invocation) known() Evidence {

@@ -424,7 +424,7 @@ func (r *Record) IsOpen() bool {
 
 // DueAt is when an operation wants attention without being called, on the
 // store's clock: the end of the lease of one in flight, the next check of an
-// unknown one, the NotBefore of a released one that is worth repeating, at once
+// unknown one and not before its NotBefore, the NotBefore of a released one that is worth repeating, at once
 // for one that is approved. None for all others. r must be resolved, as a stored
 // record is; a store keeps the answer beside the record to find what is due.
 func (r *Record) DueAt() Instant {
@@ -432,7 +432,7 @@ func (r *Record) DueAt() Instant {
 	case StateInFlight:
 		return r.LeaseUntil
 	case StateUnknown:
-		return firstInstant(r.NextCheckAt, r.UpdatedAt)
+		return firstInstant(later(r.NextCheckAt, r.NotBefore), r.UpdatedAt)
 	case StateReleased:
 		if r.worthRepeating() {
 			return firstInstant(r.NotBefore, r.UpdatedAt)
@@ -448,6 +448,14 @@ func (r *Record) DueAt() Instant {
 // worthRepeating: it was given back for a reason that may pass, or by a person.
 func (r *Record) worthRepeating() bool {
 	return r.LastFailure == nil || r.LastFailure.Class == ClassTransient || r.heardPerson()
+}
+
+// later is the later of two absolute moments.
+func later(a, b Instant) Instant {
+	if b.Time().After(a.Time()) {
+		return b
+	}
+	return a
 }
 
 func firstInstant(a, b Instant) Instant {

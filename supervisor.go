@@ -5,34 +5,85 @@ import (
 	"time"
 )
 
-// Supervisor is how people settle what the executor may not decide: it shows
-// operations, takes approvals and denials, and takes a person's word on an
-// outcome that nobody can look up. Every statement is stored in the record's
-// history with its actor and ground.
+// Supervisor brings operations to an end that one call could not: it looks up
+// what is unknown, takes over from owners that are lost, runs again what may be
+// run, and takes the word of people where nobody else can say.
 //
-// Its methods are one compare-and-swap each and safe for concurrent use, also
-// while the operation is being called. They return the record as it then is.
-// Errors: ErrNotFound, ErrRefused (the error says why), or the store's.
+// Recover, Run and Wait work by themselves; see recovery.go. List and Get show.
+// Approve, Deny, Resolve and Reopen are a person's: one compare-and-swap each,
+// with actor and ground in the record's history. All are safe for concurrent
+// use, also while operations are being called, and with the supervisors of
+// other processes on the same store.
+//
+// Errors: ErrNotFound, ErrRefused (the error says why), ErrUnbound, or the
+// store's.
 type Supervisor struct {
-	// Executor whose store is meant; required.
+	// Executor whose operations are meant; required.
 	Executor *Executor
+	// Every is how long Run pauses between passes. Default 1 s.
+	Every time.Duration
+	// Workers bounds how many operations a pass works on at once. Default 16;
+	// negative: 1.
+	Workers int
+	// Rerun says which operations a pass may run again in the background: one that
+	// was released for a reason that may pass, or that a person approved. Nil:
+	// none; they are run when they are called again, or waited for. Set it where
+	// callers repeat a call with its ref or not at all: a caller that repeats it
+	// without one does not know of the second run.
+	Rerun func(Record) bool
+	// OnSettled is told of each operation that the supervisor has brought to an
+	// end, or to where its caller or a person must go on. It is called
+	// concurrently, at most once for each, and not at all when the process dies
+	// in between: after a restart List shows the commits that no caller was
+	// told of with Query{Open: true}.
+	OnSettled func(ctx context.Context, s Settled)
 }
 
 // List returns operations that match q, a page at a time.
 func (s *Supervisor) List(ctx context.Context, q Query) (page []Record, next Cursor, err error) {
-	return s.Executor.list(ctx, q)
+	x, err := s.executor()
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	return x.list(ctx, q)
 }
 
 // Get returns the record of one operation.
 func (s *Supervisor) Get(ctx context.Context, key Key) (Record, error) {
-	return s.Executor.load(ctx, key)
+	x, err := s.executor()
+	if err != nil {
+		return Record{}, err
+	}
+	return x.load(ctx, key)
+}
+
+// Verify looks an unknown operation up now, also before its next check is due,
+// and returns the record with what was found. That is safe at any time: absence
+// counts only after the settle window. It is refused for an operation that is
+// not unknown, and for a tool without a verifier.
+func (s *Supervisor) Verify(ctx context.Context, key Key) (Record, error) {
+	rec, err := s.Get(ctx, key)
+	if err != nil {
+		return Record{}, err
+	}
+	c, err := s.Executor.resume(ctx, rec)
+	switch {
+	case err != nil:
+		return rec, err
+	case rec.State != StateUnknown:
+		return rec, refusedIn(&rec, "verify", StateUnknown)
+	case !c.t.verifiable:
+		return rec, refused("the tool %s has no verifier", rec.Tool)
+	}
+	err = c.verifyDue(ctx)
+	return c.record, err
 }
 
 // Approve allows exactly the call that was reviewed, once, within ttl (zero:
 // DefaultApprovalTTL; negative: for ever): digest is the Approval.Digest of the record that the
 // reviewer saw, and another call that is held by now is not approved. The
-// operation runs when it is called again. Until it does a later decision
-// replaces an earlier one.
+// operation runs when it is called again or waited for, and by Run where Rerun
+// says so. Until it does a later decision replaces an earlier one.
 func (s *Supervisor) Approve(ctx context.Context, key Key, digest string, by Statement, ttl time.Duration) (Record, error) {
 	inherit(&ttl, DefaultApprovalTTL)
 	return s.change(ctx, key, by, func(m *machine, r *Record) error { return m.approve(r, digest, by, ttl, r.Now) })
@@ -60,7 +111,7 @@ func (s *Supervisor) change(ctx context.Context, key Key, by Statement, apply fu
 	if err := by.check(); err != nil {
 		return Record{}, err
 	}
-	rec, err := s.Executor.load(ctx, key)
+	rec, err := s.Get(ctx, key)
 	if err != nil {
 		return Record{}, err
 	}

@@ -118,11 +118,16 @@ type Tool[In, Out any] struct {
 	// Seal, if not nil, transforms the arguments before a record keeps them
 	// (encryption). An error refuses the call before anything is sent.
 	Seal func(arguments []byte) ([]byte, error)
+	// Open undoes Seal, for a Supervisor. Without it, and when it fails, a sealed
+	// record is like one that keeps no arguments.
+	Open func(sealed []byte) ([]byte, error)
 }
 
 // Verifier looks an operation up on the remote side.
 type Verifier[In, Out any] struct {
-	// Lookup asks by operation ref. Return Found, FoundEffectOnly, Absent or
+	// Lookup asks by operation ref. in is what the operation was called with, and
+	// the zero value where a Supervisor looks up an operation whose record keeps no
+	// arguments. Return Found, FoundEffectOnly, Absent or
 	// Conflicting. An error, whatever its kind, means that it cannot tell: a
 	// sql.ErrNoRows is not absence, return Absent for that. It runs under a
 	// deadline, concurrently, and must change nothing.
@@ -137,6 +142,10 @@ type Verifier[In, Out any] struct {
 	Authoritative bool
 	// Deadline bounds one look-up. Default 2 s; negative: none but the call's.
 	Deadline time.Duration
+	// Confirm makes every success of Run wait for a look-up: until one has found
+	// the effect the operation is unknown, not ok. For remote sides that answer
+	// before they have done what they say. What MarkCommitted stated stands.
+	Confirm bool
 	// MaxChecks is how many look-ups may fail, or find nothing without being
 	// believed, before the operation is escalated. Default 8; negative: no bound.
 	MaxChecks int
@@ -232,8 +241,10 @@ type tool struct {
 	detailKeys       []string
 	maxResult        int
 	dropArguments    bool
-	seal             func([]byte) ([]byte, error)
+	seal, open       func([]byte) ([]byte, error)
+	confirm          bool
 
+	blank     func() namedShell                      // without arguments
 	decode    func(raw []byte) (shell, []FieldError) // for calls by name
 	hung      atomic.Int64                           // look-ups that did
 	abandoned atomic.Int64                           // attempts that outlived their deadline and still run
@@ -262,6 +273,7 @@ func Bind[In, Out any](x *Executor, t Tool[In, Out]) *Bound[In, Out] {
 	}
 	b := &Bound[In, Out]{x: x, t: erased, tool: &t}
 	erased.decode = b.decode
+	erased.blank = func() namedShell { return &typedCall[In, Out]{bound: b} }
 	if !x.add(erased) {
 		fail("the executor has a tool of this name already; give each its own")
 	}
@@ -334,7 +346,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil,
 		sharedInput: deepcopy.Shares(reflect.TypeFor[In]()),
 		plainInput:  canonical.Plain(reflect.TypeFor[In]()), plainOutput: canonical.Plain(reflect.TypeFor[Out]()), detailKeys: slices.Clone(t.DetailKeys),
-		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal,
+		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal, open: t.Open,
 		machine: machine{
 			tool: t.Name, effect: t.Effect, marksSent: t.MarksSent, unverifiable: t.Unverifiable, dedupeWindow: t.DedupeWindow,
 			settle: DefaultSettle, maxChecks: DefaultMaxChecks, maxAttempts: policy.lifetime(), maxCorrect: max(policy.MaxCorrections, 0),
@@ -347,6 +359,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 	inherit(&e.maxResult, DefaultMaxResult)
 	if t.Verify != nil {
 		e.setVerifier(t.Verify.Settle, t.Verify.Deadline, t.Verify.MaxChecks, t.Verify.Authoritative)
+		e.confirm = t.Verify.Confirm
 	}
 	if t.Approval != nil {
 		e.approvalTTL = t.Approval.TTL

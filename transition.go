@@ -238,6 +238,29 @@ func (m *machine) loseOwner(r *Record) {
 	m.doubt(r)
 }
 
+// reclaim takes the owner of a record whose lease is over for lost, without
+// anybody beginning. It reports whether it did.
+func (m *machine) reclaim(r *Record, now time.Time) bool {
+	if r.State != StateInFlight || !leaseOver(r, now) {
+		return false
+	}
+	m.loseOwner(r)
+	return true
+}
+
+// handOver gives an operation to a person that nobody can look up, once no
+// attempt of it can take effect any more; until then it is due when that is so.
+func (m *machine) handOver(r *Record, now time.Time) {
+	if r.settledBy(now) {
+		r.LastFailure = &FailureRecord{Code: CodeVerificationUnavailable, Category: CategoryDependency}
+		m.escalate(r, "there is nothing to look it up with")
+		return
+	}
+	if r.NextCheckAt = r.settleUntil(); r.NextCheckAt.IsZero() {
+		r.NextCheckAt = In(m.settle)
+	}
+}
+
 // resume continues an unknown operation: an Idempotent one is sent again with
 // the same ref, before it is looked up; a Write is looked up.
 func (m *machine) resume(r *Record, in *intent, now time.Time) move {

@@ -13,16 +13,40 @@ import (
 // returned verdict says anything: an error, a panic, a hang is "cannot tell".
 func (c *call) verify(ctx context.Context) {
 	l := c.lookup(ctx)
+	if l.failed && ctx.Err() != nil {
+		return // it was the caller who gave up, not the verifier
+	}
+	c.resultOfOwn(l)
 	storeCtx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
 		c.t.verified(r, l)
+		r.Unheard = r.Unheard || c.resumed && r.State == StateCommitted
 		return nil
 	})
 	c.now = time.Now()
 	if err == nil {
 		c.saw(rec)
 	}
+}
+
+// resultOfOwn completes a look-up that found the effect but not its result: a
+// success of this call that waited to be confirmed has it.
+func (c *call) resultOfOwn(l *lookup) {
+	won := c.unconfirmed()
+	if won == nil || l.verdict != FoundEffect || l.present || l.digest != "" {
+		return
+	}
+	l.result, l.present = won.encoded, won.encoded != nil
+	c.bound(l)
+}
+
+// unconfirmed is the success of this call that waits to be confirmed, or nil.
+func (c *call) unconfirmed() *invocation {
+	if c.session == nil || !c.t.confirm {
+		return nil
+	}
+	return c.session.lastSuccess()
 }
 
 // lookup asks the verifier within its deadline and the call's.
@@ -116,10 +140,15 @@ func (q *lookupTask) judge(res attempt.Result) *lookup {
 		return &lookup{failed: true, err: q.err, permanent: q.call.permanent(q.err)}
 	}
 	l := q.found
-	if n := q.call.t.maxResult; l.present && (n < 0 || len(l.result) > n || !q.call.t.keeps(l.result)) {
+	q.call.bound(&l)
+	return &l
+}
+
+// bound keeps the digest of a result that a record does not keep.
+func (c *call) bound(l *lookup) {
+	if n := c.t.maxResult; l.present && (n < 0 || len(l.result) > n || !c.t.keeps(l.result)) {
 		l.digest, l.result, l.present = digestOf(l.result), nil, false
 	}
-	return &l
 }
 
 // permanent: asking again cannot help. Only what the verifier, or a classifier,

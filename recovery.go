@@ -1,0 +1,358 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// The part of the supervisor that works by itself: it takes operations that are
+// due one step further, after a crash or long after their callers have left.
+// What may be done with them is the state machine's; see transition.go.
+
+// Recovery is what one pass over the operations that were due came to.
+type Recovery struct {
+	// Due is how many operations the pass has worked on.
+	Due int
+	// Settled of them are committed, released, rejected, held for approval or with
+	// a person now; Open ones are in flight or unknown, and will be due again.
+	Settled, Open int
+	// Unbound have a tool that this process does not have; they are left as they
+	// are, for a process that has it.
+	Unbound int
+	// Failed could not be read or stored; they stay due.
+	Failed int
+}
+
+// Settled is an operation that the supervisor has brought to an end, or to
+// where a caller or a person has to go on.
+type Settled struct {
+	Record Record
+	// Envelope is what a call of the operation would be answered now.
+	Envelope Envelope[json.RawMessage]
+}
+
+// ErrUnbound is what the Supervisor answers about an operation whose tool is
+// not bound to its executor.
+var ErrUnbound = errors.New("toolexec: the operation's tool is not bound in this process")
+
+// The bounds of a Supervisor that is not told otherwise.
+const (
+	DefaultRecoverEvery   = time.Second
+	DefaultRecoverWorkers = 16
+
+	recoverPage  = 256
+	recoverClaim = time.Minute
+)
+
+// Recover is one pass over the operations that are due, whoever began them:
+//
+//	in flight, its lease is over      its owner is lost: released when nothing can
+//	                                  have been sent, else unknown
+//	unknown, with a verifier          looked up
+//	unknown, Idempotent without one   sent again with the same ref, within DedupeWindow
+//	unknown, a Write without one      with a person, once nothing can arrive any more
+//	released or approved              run again, if Rerun says so
+//
+// It holds a page of records at a time. A step that has begun is finished when
+// ctx ends, within the deadlines of its tool, so that no record is left in
+// between. The error is the store's; the next pass finds what this one did not
+// reach. Passes of several processes may overlap: each step is one
+// compare-and-swap.
+func (s *Supervisor) Recover(ctx context.Context) (Recovery, error) {
+	var done Recovery
+	x, err := s.executor()
+	if err != nil {
+		return done, err
+	}
+	q := Query{States: s.dueStates(), DueBefore: In(0), Limit: recoverPage}
+	for ctx.Err() == nil {
+		page, next, err := x.due(ctx, q)
+		if err != nil {
+			return done, fmt.Errorf("toolexec: looking for operations that are due: %w", err)
+		}
+		s.work(ctx, page, &done)
+		if len(page) > 0 { // the pass ends with what is due now
+			q.DueBefore = At(page[0].Now)
+		}
+		if next == (Cursor{}) {
+			break
+		}
+		q.After = next
+	}
+	if done.Due > 0 {
+		x.note(ctx, RecoveryPass{done})
+	}
+	return done, ctx.Err()
+}
+
+// Run repeats Recover every Every until ctx ends and the steps in progress have
+// ended; then it returns nil. What goes wrong in a pass is noted to the
+// executor's observer, and tried again.
+func (s *Supervisor) Run(ctx context.Context) error {
+	x, err := s.executor()
+	if err != nil {
+		return err
+	}
+	every := s.Every
+	inherit(&every, DefaultRecoverEvery)
+	for {
+		if _, err := s.Recover(ctx); err != nil && ctx.Err() == nil {
+			x.note(ctx, RecoveryFailed{err})
+		}
+		if !sleepUntil(ctx, max(every, time.Millisecond)) {
+			return nil
+		}
+	}
+}
+
+func (s *Supervisor) executor() (*Executor, error) {
+	if s.Executor == nil {
+		return nil, errors.New("toolexec: the Supervisor has no Executor; set the one whose operations it is to supervise")
+	}
+	return s.Executor, nil
+}
+
+func (s *Supervisor) dueStates() []State {
+	if s.Rerun == nil {
+		return []State{StateInFlight, StateUnknown}
+	}
+	return []State{StateInFlight, StateUnknown, StateReleased, StateAwaitingApproval}
+}
+
+// due returns a page of due operations, each to one supervisor at a time where
+// the store can. A claimed page is followed by another, until one is empty.
+func (x *Executor) due(ctx context.Context, q Query) (page []Record, next Cursor, err error) {
+	claimer, ok := x.records().(Claimer)
+	if !ok {
+		return x.list(ctx, q)
+	}
+	defer recoverStore(&err)
+	q.After = Cursor{}
+	if page, err = claimer.Claim(ctx, q, recoverClaim); err == nil && len(page) > 0 {
+		next.Key = page[len(page)-1].Key
+	}
+	return page, next, err
+}
+
+// work takes the operations of a page a step further, Workers at a time.
+func (s *Supervisor) work(ctx context.Context, page []Record, done *Recovery) {
+	workers := s.Workers
+	inherit(&workers, DefaultRecoverWorkers)
+	var (
+		mu   sync.Mutex // protects done
+		wg   sync.WaitGroup
+		jobs = make(chan Record)
+	)
+	for range min(max(workers, 1), len(page)) {
+		wg.Go(func() {
+			for rec := range jobs {
+				one := s.step(context.WithoutCancel(ctx), rec)
+				mu.Lock()
+				done.add(one)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, rec := range page {
+		if ctx.Err() != nil {
+			break
+		}
+		jobs <- rec
+	}
+	close(jobs)
+	wg.Wait()
+}
+
+func (r *Recovery) add(o Recovery) {
+	r.Due += o.Due
+	r.Settled += o.Settled
+	r.Open += o.Open
+	r.Unbound += o.Unbound
+	r.Failed += o.Failed
+}
+
+// step takes one operation a step further and tells the host if that settled it.
+func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
+	if !s.mayRerun(&listed) {
+		return Recovery{} // left to its caller
+	}
+	c, err := s.advance(ctx, listed.Key)
+	switch {
+	case errors.Is(err, ErrUnbound):
+		return Recovery{Due: 1, Unbound: 1}
+	case errors.Is(err, ErrNotFound):
+		return Recovery{Due: 1, Settled: 1} // retention was quicker
+	case err != nil:
+		s.Executor.note(ctx, RecoveryFailed{err})
+		return Recovery{Due: 1, Failed: 1}
+	}
+	if !c.record.isSettled() {
+		return Recovery{Due: 1, Open: 1}
+	}
+	if c.record.Version != listed.Version {
+		s.tell(ctx, c)
+	}
+	return Recovery{Due: 1, Settled: 1}
+}
+
+// mayRerun: what is released or approved runs again when the host says so.
+func (s *Supervisor) mayRerun(r *Record) bool {
+	if r.State != StateReleased && r.State != StateAwaitingApproval {
+		return true
+	}
+	allowed := false
+	_ = contained(func() error { allowed = s.Rerun != nil && s.Rerun(r.Clone()); return nil })
+	return allowed
+}
+
+// isSettled: nothing is in doubt or under way.
+func (r *Record) isSettled() bool {
+	return r.State != StateInFlight && r.State != StateUnknown
+}
+
+// tell calls OnSettled. The result of a commit may have to be loaded for it.
+func (s *Supervisor) tell(ctx context.Context, c *call) {
+	if s.OnSettled == nil {
+		return
+	}
+	if c.record.ResultPresent && c.record.Result == nil {
+		_ = c.look() // without it the envelope says that the result is not known
+	}
+	settled := Settled{Record: c.record.Clone(), Envelope: c.raw(c.standingAnswer())}
+	_ = contained(func() error { s.OnSettled(ctx, settled); return nil })
+}
+
+// advance takes the operation of key one step further if it is due, and returns
+// it as a call, with the record as it then is.
+func (s *Supervisor) advance(ctx context.Context, key Key) (*call, error) {
+	loading, cancel := context.WithTimeout(ctx, 2*bookkeeping)
+	defer cancel()
+	rec, err := s.Executor.load(loading, key) // the newest, with its bodies
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Executor.resume(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	if due := rec.DueAt(); due.IsZero() || due.Time().After(c.storeNow()) {
+		return c, nil // somebody was quicker
+	}
+	return c, c.advance(ctx)
+}
+
+// resume makes a call of what a record keeps.
+func (x *Executor) resume(ctx context.Context, rec Record) (*call, error) {
+	t := x.toolNamed(rec.Tool)
+	if t == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnbound, rec.Tool)
+	}
+	s, whole := t.reopen(rec.Arguments)
+	c := s.core()
+	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
+	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true}
+	c.startClock()
+	c.saw(rec)
+	if whole {
+		whole = t.guarded() && c.identify() == nil && c.intent.fingerprint == rec.Fingerprint && c.intend() == nil
+	}
+	c.operation.partial = !whole
+	c.intent.fingerprint = rec.Fingerprint
+	return c, nil
+}
+
+// reopen makes a shell of the arguments that a record keeps; one without
+// arguments, and false, when it keeps none, or none that this tool can read.
+func (t *tool) reopen(kept []byte) (namedShell, bool) {
+	if kept == nil || t.seal != nil && t.open == nil {
+		return t.blank(), false
+	}
+	if t.seal != nil {
+		var sealed, opened []byte
+		if err := json.Unmarshal(kept, &sealed); err != nil {
+			return t.blank(), false
+		}
+		if err := contained(func() (err error) { opened, err = t.open(sealed); return err }); err != nil {
+			return t.blank(), false
+		}
+		kept = opened
+	}
+	s, violations := t.parse(kept)
+	if len(violations) > 0 {
+		return t.blank(), false
+	}
+	return s, true
+}
+
+// advance takes the operation one step: it is looked up, sent again, handed
+// over, or only loses its owner.
+func (c *call) advance(ctx context.Context) error {
+	now := c.storeNow()
+	ahead := c.record.cloneHead() // what it is without its lost owner
+	lost := c.t.reclaim(&ahead, now)
+	resend := !c.partial && c.t.mayResend(&ahead, &c.intent, now)
+	switch {
+	case ahead.State == StateUnknown && c.t.verifiable && (ahead.Verification == nil || !resend):
+		return c.verifyDue(ctx)
+	case resend, !c.partial && (c.record.State == StateReleased || c.record.State == StateAwaitingApproval):
+		c.runAgain(ctx)
+		return nil
+	case !lost && ahead.State != StateUnknown:
+		return nil // there is nothing to run it with: it is its caller's
+	}
+	return c.change(func(r *Record) {
+		if r.State == StateUnknown {
+			c.t.handOver(r, now)
+		}
+	})
+}
+
+// verifyDue looks the operation up. Its lost owner and what the look-up found
+// are one compare-and-swap: whether the look-up began late enough is judged on
+// the record that is stored.
+func (c *call) verifyDue(ctx context.Context) error {
+	l := c.lookup(ctx)
+	return c.change(func(r *Record) {
+		c.t.verified(r, l)
+		r.Unheard = r.State == StateCommitted // its callers have left
+	})
+}
+
+// change stores the loss of the owner, if its lease is over, and what apply
+// does to an operation that nobody owns.
+func (c *call) change(apply func(*Record)) error {
+	ctx, cancel := c.afterwards(2 * bookkeeping)
+	defer cancel()
+	rec, err := c.x.update(ctx, c.record, func(r *Record) error {
+		c.t.reclaim(r, c.storeNow())
+		if r.State == StateInFlight || r.State == StateCommitted {
+			return errOwnerLost // a living owner has it, or has ended it
+		}
+		apply(r)
+		return nil
+	})
+	if err == nil || errors.Is(err, errOwnerLost) {
+		c.saw(rec)
+		return nil
+	}
+	return err
+}
+
+// runAgain is a call of the operation, with its own attempts and pauses.
+func (c *call) runAgain(ctx context.Context) {
+	again := func(ctx context.Context) head {
+		if f := c.runCheck(); f != nil {
+			return c.peek(f)
+		}
+		return c.guardedKey(ctx, c.record)
+	}
+	if c.x.Observer == nil {
+		again(ctx)
+		return
+	}
+	c.observed(ctx, c.t.name, again)
+}

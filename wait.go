@@ -1,0 +1,95 @@
+package toolexec
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Wait takes one operation to its end and returns its envelope: it waits for
+// whoever runs it, until a look-up or another attempt is due, and for a person's
+// decision; it looks up, takes over from a lost owner, and runs the operation
+// again where that is allowed and Rerun, if set, agrees. So the moments of an
+// envelope (Retry.NotBefore) need no timer of the caller's. They are kept in the
+// record: a restart neither shortens a wait nor gives back an attempt.
+//
+// It ends with an operation that is committed, rejected or escalated, or
+// released for a reason that will not pass by itself. When ctx ends first it
+// returns the envelope of what is known then, and the error of ctx. A caller
+// that waits knows of the run that may follow: it must not repeat the call
+// without its ref.
+func (s *Supervisor) Wait(ctx context.Context, key Key) (Envelope[json.RawMessage], error) {
+	if _, err := s.executor(); err != nil {
+		return Envelope[json.RawMessage]{}, err
+	}
+	for {
+		c, err := s.look(ctx, key)
+		if err != nil {
+			return Envelope[json.RawMessage]{}, err
+		}
+		if s.isOver(c) {
+			return c.waited(), nil
+		}
+		if ctx.Err() != nil {
+			return c.waited(), ctx.Err()
+		}
+		if due := c.record.DueAt(); due.IsZero() || c.wait(due) > 0 {
+			s.awaitDue(ctx, c, due)
+			continue
+		}
+		was := c.record.Version
+		if err := c.advance(context.WithoutCancel(ctx)); err != nil {
+			s.Executor.note(ctx, RecoveryFailed{err})
+		}
+		if c.record.Version == was { // nothing could be done or stored
+			sleepUntil(ctx, waitPoll)
+		}
+	}
+}
+
+// waitPoll is how often Wait tries what it could not do.
+const waitPoll = 250 * time.Millisecond
+
+// look loads the operation of key as a call.
+func (s *Supervisor) look(ctx context.Context, key Key) (*call, error) {
+	ctx = context.WithoutCancel(ctx)
+	loading, cancel := context.WithTimeout(ctx, 2*bookkeeping)
+	defer cancel()
+	rec, err := s.Executor.load(loading, key)
+	if err != nil {
+		return nil, err
+	}
+	return s.Executor.resume(ctx, rec)
+}
+
+// isOver: what is left to do is not the supervisor's.
+func (s *Supervisor) isOver(c *call) bool {
+	r := &c.record
+	switch r.State.Safe() {
+	case StateCommitted, StateRejected, StateEscalated:
+		return true
+	case StateReleased:
+		return c.partial || !r.worthRepeating() || s.Rerun != nil && !s.mayRerun(r)
+	case StateAwaitingApproval:
+		return c.partial
+	}
+	return false
+}
+
+// awaitDue waits until the operation is due, or has changed.
+func (s *Supervisor) awaitDue(ctx context.Context, c *call, due Instant) {
+	if !due.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.local(due).Add(time.Millisecond))
+		defer cancel()
+	}
+	_ = s.Executor.awaitChange(ctx, c.key, c.record.Version)
+}
+
+// waited is the answer to one who has waited: it hears of a commit.
+func (c *call) waited() Envelope[json.RawMessage] {
+	if c.record.State == StateCommitted {
+		return c.raw(c.fromRecord(c.record))
+	}
+	return c.raw(c.standingAnswer())
+}
