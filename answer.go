@@ -92,14 +92,15 @@ func (c *call) failure(f *Failure, state CommitState, directive Directive, next 
 	if f.RetryAfter > 0 {
 		h.addDetail(DetailRetryAfter, int64(math.Ceil(f.RetryAfter.Seconds())))
 	}
-	if next == NextVerifyOperation && c.t.verificationTool != "" {
-		h.addDetail(DetailVerificationTool, c.t.verificationTool)
+	verifyWith := c.x.verificationToolOf(c.t)
+	if next == NextVerifyOperation && verifyWith != "" {
+		h.addDetail(DetailVerificationTool, verifyWith)
 	}
 	if c.operation != nil && c.record.Verification != nil && c.record.State != StateCommitted {
 		v := *c.record.Verification
 		h.Verification = &v
 	}
-	h.speak(c.t, f)
+	h.speak(c.t, f, verifyWith)
 	return h
 }
 

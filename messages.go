@@ -11,7 +11,7 @@ import (
 
 // speak writes both messages of a failure. An author's text replaces the
 // sentence about what happened; what follows from it is always ours.
-func (e *Envelope[T]) speak(t *tool, f *Failure) {
+func (e *Envelope[T]) speak(t *tool, f *Failure, verifyWith string) {
 	tool, effect := t.name, t.effect
 	happened := f.AgentMessage
 	if happened == "" {
@@ -21,7 +21,7 @@ func (e *Envelope[T]) speak(t *tool, f *Failure) {
 	if effect != ReadOnly {
 		parts = append(parts, stateText(e.CommitState))
 	}
-	parts = append(parts, e.nextText(t))
+	parts = append(parts, e.nextText(t, verifyWith))
 	e.AgentMessage = strings.Join(parts, " ")
 	if e.UserMessage = f.UserMessage; e.UserMessage == "" {
 		e.UserMessage = userText(e.Code, e.NextAction, e.CommitState)
@@ -46,7 +46,7 @@ func stateText(s CommitState) string {
 	return "The change may have been made."
 }
 
-func (e *Envelope[T]) nextText(t *tool) string {
+func (e *Envelope[T]) nextText(t *tool, verifyWith string) string {
 	switch e.NextAction {
 	case NextCorrectInput:
 		if t.name == "" {
@@ -56,7 +56,7 @@ func (e *Envelope[T]) nextText(t *tool) string {
 	case NextWaitAndRetry:
 		return e.waitText(t.effect)
 	case NextVerifyOperation:
-		return e.verifyText(t)
+		return e.verifyText(t, verifyWith)
 	case NextRequestApproval:
 		return "A person must allow it first; do not call it before."
 	}
@@ -84,11 +84,11 @@ func wholeSecond(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (e *Envelope[T]) verifyText(t *tool) string {
+func (e *Envelope[T]) verifyText(t *tool, with string) string {
 	s := "Do not call " + t.name + " again, by any route. "
 	switch {
-	case t.verificationTool != "":
-		return s + "Look up operation_ref " + e.OperationRef + " first, with " + t.verificationTool + "."
+	case with != "":
+		return s + "Look up operation_ref " + e.OperationRef + " first, with " + with + "."
 	case t.verifiable:
 		return s + "First operation_ref " + e.OperationRef + " must be looked up."
 	}

@@ -59,7 +59,8 @@ type Tool[In, Out any] struct {
 	Check func(in In) error
 	// Verify, if not nil, can look an operation up by its ref.
 	Verify *Verifier[In, Out]
-	// VerificationTool names the tool with which a model can look it up.
+	// VerificationTool names the tool with which a model can look it up. Default:
+	// VerifyOperationTool, where that is bound and there is a Verify.
 	VerificationTool string
 	// Unverifiable declares that nobody can ever look an operation up: an unknown
 	// outcome goes to a person at once.
