@@ -241,6 +241,8 @@ type outcome struct {
 	fail      *Failure // nil when won
 	last      *Failure // what the last attempt met, where fail is the caller's cancel
 	notBefore time.Duration
+
+	overBudget bool // another attempt was right, and the retry budget refused it
 }
 
 // worthKeeping is the failure for the record: not one caller's cancel.
@@ -285,6 +287,10 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		pause := max(wait.next(), i.fail.RetryAfter)
 		out.notBefore = pause
 		if !c.worthWaiting(pause, s) || state == CommitUnknown && c.windowOver(pause) {
+			return out
+		}
+		if f := c.overBudget(ctx, i.fail); f != nil {
+			out.fail, out.overBudget = f, true
 			return out
 		}
 		if f := c.pause(ctx, pause, i.fail); f != nil {
@@ -542,13 +548,18 @@ func (c *call) runCheck() *Failure {
 
 // encodeResult encodes a typed result that nobody needed as JSON so far.
 func (i *invocation) encodeResult() (raw []byte, err error) {
-	type encoder interface{ encodeOut() ([]byte, error) }
 	err = contained(func() error {
 		var e error
-		raw, e = i.task.(encoder).encodeOut() //nolint:forcetypeassert // every task of this package has it
+		raw, e = i.encodeOut()
 		return e
 	})
 	return raw, err
+}
+
+// encodeOut may run methods of the result's.
+func (i *invocation) encodeOut() ([]byte, error) {
+	type encoder interface{ encodeOut() ([]byte, error) }
+	return i.task.(encoder).encodeOut() //nolint:forcetypeassert // every task of this package has it
 }
 
 func (i *typedInvocation[In, Out]) encodeOut() ([]byte, error) { return json.Marshal(i.out) }

@@ -5,11 +5,13 @@ import (
 	_ "embed" // the schema document
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/toolexec/toolexec/internal/excerpt"
 )
 
 // Envelope is the one answer to a call: what is known, what is safe to do
@@ -72,7 +74,8 @@ type Envelope[T any] struct {
 	AgentMessage string
 	UserMessage  string
 
-	cause error // for operators only: Err().Unwrap; never encoded
+	cause          error // for operators only: Err().Unwrap; never encoded
+	maxObservation int   // Executor.MaxObservation; never encoded
 }
 
 // Retry is the part of an envelope about calling the same tool again with the
@@ -183,12 +186,29 @@ func (e Envelope[T]) Value() (T, error) {
 	return e.Result, nil
 }
 
+// DefaultMaxObservation bounds an observation where Executor.MaxObservation is 0,
+// and that of an envelope that was decoded.
+const DefaultMaxObservation = 32 << 10
+
+// minObservation is what the facts need, at most: a ref and two tool names, and
+// the words between them.
+const minObservation = 1 << 10
+
 // Observation returns what the model reads, and whether a provider's error
 // flag belongs beside it. On success that is the result as JSON; otherwise the
 // agent's message, every field error, and the words of the contract.
+//
+// The text is bounded by Executor.MaxObservation. A result that is longer is
+// shortened to JSON of the same type, where that is possible: leading elements,
+// leading members, the beginnings of texts; numbers are whole or missing. Each
+// cut says in its place what is missing and how much, and one at the top says
+// that the call is done and must not be repeated. Of a failure only field errors
+// are left out, whole lines from the last, and the middle of a message that is
+// longer than the rest of the room. What it says is a function of the envelope.
 func (e Envelope[T]) Observation() (text string, isError bool) {
+	room := e.observationRoom()
 	if !e.OK {
-		return e.failureText(), true
+		return e.failureText(room), true
 	}
 	if !e.HasResult {
 		return e.committedText("its result is not available"), false
@@ -197,7 +217,36 @@ func (e Envelope[T]) Observation() (text string, isError bool) {
 	if err != nil {
 		return e.committedText("its result could not be encoded"), false
 	}
-	return string(raw), false
+	if len(raw) <= room {
+		return string(raw), false
+	}
+	note := e.noteShortened(len(raw))
+	if len(note) > room/2 { // the facts go first: of a decoded envelope the ref can be any text
+		return e.committedText("its result is too long to be shown"), false
+	}
+	return string(excerpt.Noted(raw, room, note)), false
+}
+
+// observationRoom is the bound in bytes.
+func (e *Envelope[T]) observationRoom() int {
+	switch n := e.maxObservation; {
+	case n == 0:
+		return DefaultMaxObservation
+	case n < 0:
+		return math.MaxInt
+	default:
+		return max(n, minObservation)
+	}
+}
+
+// noteShortened are the facts beside a result that is not whole. A read has no
+// ref, as a rule, and may well be called again, for less.
+func (e *Envelope[T]) noteShortened(size int) string {
+	s := "shortened from " + strconv.Itoa(size) + " bytes; "
+	if e.OperationRef == "" {
+		return s + "the call is done, and repeating it unchanged shows no more of it"
+	}
+	return s + "done, commit_state: " + e.CommitState.Safe().String() + "; do not repeat it for the rest; operation_ref: " + e.OperationRef
 }
 
 func (e Envelope[T]) committedText(why string) string {
@@ -208,21 +257,61 @@ func (e Envelope[T]) committedText(why string) string {
 	return s
 }
 
-func (e Envelope[T]) failureText() string {
-	var b strings.Builder
-	b.WriteString(cmpOr(e.AgentMessage, "The outcome is unknown. Do not repeat the call."))
-	for _, f := range e.FieldErrors {
-		b.WriteString("\n- ")
-		b.WriteString(f.String())
+// failureText is the message, a line for each field error, and the contract,
+// which is always whole.
+func (e Envelope[T]) failureText(room int) string {
+	message, contract := cmpOr(e.AgentMessage, "The outcome is unknown. Do not repeat the call."), e.contractLine()
+	lines, size := make([]string, len(e.FieldErrors)), len(message)
+	for i, f := range e.FieldErrors {
+		lines[i] = "\n- " + f.String()
+		size += len(lines[i])
 	}
-	fmt.Fprintf(&b, "\ncode: %s; commit_state: %s; next_action: %s", cmpOr(string(e.Code), string(CodeOutcomeUnknown)), e.CommitState.Safe(), e.NextAction.Safe())
+	if room -= len(contract); size > room {
+		message = cutMiddle(message, room-len(moreLine(len(lines))))
+		lines = leadingLines(lines, room-len(message))
+	}
+	return message + strings.Join(lines, "") + contract
+}
+
+// leadingLines keeps the lines that fit beside the one that says how many do
+// not.
+func leadingLines(lines []string, room int) []string {
+	room -= len(moreLine(len(lines)))
+	for n, line := range lines {
+		if room -= len(line); room < 0 {
+			return append(lines[:n:n], moreLine(len(lines)-n))
+		}
+	}
+	return lines
+}
+
+func moreLine(n int) string { return "\n… and " + strconv.Itoa(n) + " more" }
+
+func (e *Envelope[T]) contractLine() string {
+	s := "\ncode: " + cmpOr(string(e.Code), string(CodeOutcomeUnknown)) +
+		"; commit_state: " + e.CommitState.Safe().String() + "; next_action: " + e.NextAction.Safe().String()
 	if !e.Retry.NotBefore.IsZero() {
-		b.WriteString("; not_before: " + wholeSecond(e.Retry.NotBefore))
+		s += "; not_before: " + wholeSecond(e.Retry.NotBefore)
 	}
 	if e.OperationRef != "" {
-		b.WriteString("; operation_ref: " + e.OperationRef)
+		s += "; operation_ref: " + e.OperationRef
 	}
-	return b.String()
+	return s
+}
+
+// cutMiddle shortens a message to n bytes. The author's words come first in it,
+// and what to do comes last.
+func cutMiddle(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	mark := " …[" + strconv.Itoa(len(s)) + " bytes in all]… "
+	half := max(n-len(mark), 0) / 2
+	tail := len(s) - half
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return cutText(s[:len(s)-half], half) + mark + s[tail:]
 }
 
 // String returns the violation as one line without the received value.
@@ -254,121 +343,6 @@ var envelopeSchema []byte
 // envelope, success or failure. The slice is the caller's own.
 func EnvelopeSchema() json.RawMessage { return bytes.Clone(envelopeSchema) }
 
-type retryWire struct {
-	Directive            Directive  `json:"directive"`
-	NotBefore            *time.Time `json:"not_before,omitempty"`
-	MaxAttemptsRemaining int        `json:"max_attempts_remaining"`
-}
-
-// envelopeWire is the JSON form; the two shapes differ in which members are
-// present.
-type envelopeWire struct {
-	OK           *bool           `json:"ok"`
-	Code         Code            `json:"code"`
-	Class        *Class          `json:"class,omitempty"`
-	Category     *Category       `json:"category,omitempty"`
-	CommitState  CommitState     `json:"commit_state"`
-	Retry        *retryWire      `json:"retry,omitempty"`
-	NextAction   NextAction      `json:"next_action"`
-	OperationRef string          `json:"operation_ref,omitempty"`
-	Result       json.RawMessage `json:"result,omitempty"`
-	Replayed     bool            `json:"replayed,omitempty"`
-	Recorded     *bool           `json:"recorded,omitempty"`
-	Verification *Verification   `json:"verification,omitempty"`
-	SafeDetails  Details         `json:"safe_details,omitempty"`
-	FieldErrors  []FieldError    `json:"field_errors,omitempty"`
-	AgentMessage string          `json:"agent_message,omitempty"`
-	UserMessage  string          `json:"user_message,omitempty"`
-}
-
-// MarshalJSON implements json.Marshaler. A result that cannot be encoded does
-// not take the facts with it: it is left out and a note says so.
-func (e Envelope[T]) MarshalJSON() ([]byte, error) {
-	w := envelopeWire{
-		OK: &e.OK, Code: e.Code, CommitState: e.CommitState, NextAction: e.NextAction, OperationRef: e.OperationRef,
-		Replayed: e.Replayed, Verification: e.Verification, SafeDetails: e.SafeDetails, FieldErrors: e.FieldErrors,
-		AgentMessage: e.AgentMessage, UserMessage: e.UserMessage,
-	}
-	if e.Unrecorded {
-		w.Recorded = new(bool)
-	}
-	if e.OK {
-		w.setResult(e.Result, e.HasResult)
-	} else {
-		w.Class, w.Category = &e.Class, &e.Category
-		w.Retry = &retryWire{Directive: e.Retry.Directive, MaxAttemptsRemaining: e.Retry.MaxAttemptsRemaining}
-	}
-	if !e.Retry.NotBefore.IsZero() && w.Retry != nil {
-		t := e.Retry.NotBefore.UTC()
-		w.Retry.NotBefore = &t
-	}
-	return json.Marshal(w)
-}
-
-func (w *envelopeWire) setResult(v any, present bool) {
-	if !present {
-		return
-	}
-	raw, err := marshalContained(v)
-	if err == nil {
-		w.Result = raw
-		return
-	}
-	w.SafeDetails = maps.Clone(w.SafeDetails)
-	if w.SafeDetails == nil {
-		w.SafeDetails = Details{}
-	}
-	w.SafeDetails[DetailNote] = noteNotEncodable
-}
-
-// UnmarshalJSON implements json.Unmarshaler. An object without "ok" is refused:
-// a missing field must never read as an answer. Unknown members are ignored.
-func (e *Envelope[T]) UnmarshalJSON(b []byte) error {
-	var w envelopeWire
-	if err := json.Unmarshal(b, &w); err != nil {
-		return fmt.Errorf("toolexec: not an envelope: %w", err)
-	}
-	if w.OK == nil {
-		return errors.New(`toolexec: not an envelope: it has no "ok"`)
-	}
-	out := Envelope[T]{
-		OK: *w.OK, Code: w.Code, CommitState: w.CommitState, NextAction: w.NextAction, OperationRef: w.OperationRef,
-		Replayed: w.Replayed, Unrecorded: w.Recorded != nil && !*w.Recorded, Verification: w.Verification,
-		SafeDetails: w.SafeDetails, FieldErrors: w.FieldErrors, AgentMessage: w.AgentMessage, UserMessage: w.UserMessage,
-	}
-	out.Class, out.Category = deref(w.Class), deref(w.Category)
-	if w.Retry != nil {
-		out.Retry = Retry{w.Retry.Directive, deref(w.Retry.NotBefore), w.Retry.MaxAttemptsRemaining}
-	}
-	if len(w.Result) > 0 {
-		if err := json.Unmarshal(w.Result, &out.Result); err != nil {
-			return fmt.Errorf("toolexec: the envelope's result: %w", err)
-		}
-		out.HasResult = true
-	}
-	*e = out
-	return nil
-}
-
-// UnmarshalJSON keeps numbers exact, so that a version above 2^53 survives.
-func (d *Details) UnmarshalJSON(b []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	var m map[string]any
-	if err := dec.Decode(&m); err != nil {
-		return err
-	}
-	for k, v := range m {
-		switch v.(type) {
-		case string, bool, json.Number:
-		default:
-			return fmt.Errorf("safe_details: %s is not a scalar", strconv.Quote(k))
-		}
-	}
-	*d = m
-	return nil
-}
-
 func deref[V any](p *V) (v V) {
 	if p != nil {
 		v = *p
@@ -382,6 +356,6 @@ func recast[T, U any](e *Envelope[U]) Envelope[T] {
 		OK: e.OK, Code: e.Code, Class: e.Class, Category: e.Category, CommitState: e.CommitState, Retry: e.Retry,
 		NextAction: e.NextAction, OperationRef: e.OperationRef, HasResult: e.HasResult, Replayed: e.Replayed,
 		Unrecorded: e.Unrecorded, Verification: e.Verification, SafeDetails: e.SafeDetails, FieldErrors: e.FieldErrors,
-		AgentMessage: e.AgentMessage, UserMessage: e.UserMessage, cause: e.cause,
+		AgentMessage: e.AgentMessage, UserMessage: e.UserMessage, cause: e.cause, maxObservation: e.maxObservation,
 	}
 }

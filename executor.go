@@ -31,6 +31,13 @@ type Executor struct {
 	Classifiers []Classifier
 	// Observer is told what happens. Nil costs nothing.
 	Observer Observer
+	// RetryBudget bounds the retries of all calls together. The zero value is off.
+	RetryBudget RetryBudget
+	// MaxObservation bounds the text of Envelope.Observation, in bytes, so that one
+	// result does not fill a model's context. Default 32 KiB; negative: no bound.
+	// Less than 1 KiB counts as 1 KiB, which the facts need. Envelope.Result is
+	// always whole, and what records keep is bounded by Tool.MaxResult.
+	MaxObservation int
 	// Owner names this process in records. Default: a random UUID.
 	Owner string
 
@@ -45,6 +52,7 @@ type Executor struct {
 	prints  turnstile[printKey]
 	repeats repeats
 	gates   gates
+	tokens  retryTokens
 	begun   atomic.Uint64 // ownerships
 	warned  atomic.Bool   // the store was nearly full when last asked
 
@@ -161,6 +169,7 @@ func (x *Executor) Execute(ctx context.Context, req Call) Envelope[json.RawMessa
 // raw gives the answer its result as JSON.
 func (c *call) raw(h head) Envelope[json.RawMessage] {
 	e := recast[json.RawMessage](&h)
+	e.maxObservation = c.x.MaxObservation
 	if h.HasResult {
 		e.Result = slices.Clone(c.result) // reports of the same ownership may hold it
 	}
@@ -215,22 +224,23 @@ func (t *tool) parse(args []byte) (namedShell, []FieldError) {
 		}
 		return nil, out
 	}
-	var s shell
-	var violations []FieldError
-	decode := func() error { s, violations = t.decode(args); return nil }
-	var err error
-	if t.plainInput {
-		err = decode()
-	} else {
-		err = contained(decode)
-	}
-	switch {
-	case err != nil:
-		return nil, []FieldError{{Rule: "decode"}}
-	case violations != nil:
+	s, violations := t.decodeArguments(args)
+	if violations != nil {
 		return nil, violations
 	}
 	return s.(namedShell), nil //nolint:forcetypeassert // every shell of this package is one
+}
+
+// decodeArguments decodes what the schema has accepted, contained where that
+// runs methods of the user's.
+func (t *tool) decodeArguments(args []byte) (s shell, violations []FieldError) {
+	if t.plainInput {
+		return t.decode(args)
+	}
+	if contained(func() error { s, violations = t.decode(args); return nil }) != nil {
+		return nil, []FieldError{{Rule: "decode"}}
+	}
+	return s, violations
 }
 
 // syntaxViolation names what the scanner refused, without the text it saw.

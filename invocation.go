@@ -297,6 +297,9 @@ func (i *invocation) judge(res attempt.Result) *Failure {
 			return f
 		}
 		i.encoded, i.encodeErr = nil, &endError{res} // in a method of its result's
+	} else if i.succeeded && i.call.encode && i.call.t.plainOutput {
+		// Here and not on the tool's goroutine, whose stack would have to grow for it.
+		i.encoded, i.encodeErr = i.encodeOut()
 	}
 	switch {
 	case !i.succeeded:

@@ -79,7 +79,7 @@ func (i *typedInvocation[In, Out]) Run(ctx context.Context) {
 		return
 	}
 	i.out, i.succeeded = out, true
-	if i.call.encode {
+	if i.call.encode && !i.bound.t.plainOutput {
 		i.encoded, i.encodeErr = json.Marshal(out)
 	}
 	if i.call.t.effect == ReadOnly && !i.call.t.emptyIsResult {
@@ -140,6 +140,7 @@ func (s *typedCall[In, Out]) lookup(ctx context.Context, ref string) (lookup, er
 // envelope gives the core's answer its typed result.
 func (s *typedCall[In, Out]) envelope(h head) Envelope[Out] {
 	e := recast[Out](&h)
+	e.maxObservation = s.bound.x.MaxObservation
 	if !h.OK {
 		return e
 	}

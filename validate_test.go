@@ -54,6 +54,9 @@ func checkEnvelope(t testing.TB, e any) {
 	raw, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.NoError(t, validateEnvelope(t, raw), "%s", raw)
+	appended, err := e.(interface{ AppendJSON([]byte) ([]byte, error) }).AppendJSON([]byte("before "))
+	require.NoError(t, err)
+	assert.JSONEq(t, string(raw), strings.TrimPrefix(string(appended), "before "), "AppendJSON and json.Marshal agree")
 
 	back := reflect.New(reflect.TypeOf(e))
 	require.NoError(t, json.Unmarshal(raw, back.Interface()), "%s", raw)

@@ -32,6 +32,9 @@ var paths = []path{
 	{"Write, new ref", writeNewRef},
 	{"Write, replayed", replay},
 	{"ReadOnly, cooperative, fails twice", failTwiceCooperative},
+	{"by name, JSON in and envelope out", byName},
+	{"json.Unmarshal + call + json.Marshal", plainJSON},
+	{"MCP Go SDK, in memory", mcpInMemory},
 	{"Write, 1 × GOMAXPROCS goroutines", writeParallel(1)},
 	{"Write, 2 × GOMAXPROCS goroutines", writeParallel(2)},
 	{"Write, 4 × GOMAXPROCS goroutines", writeParallel(4)},
@@ -47,6 +50,8 @@ var ratios = []ratio{
 	{"P3", "Write, new ref", "failsafe-go retry + timeout", "≤ 2.5"},
 	{"P4", "Write, replayed", "Write, new ref", "≤ 0.5"},
 	{"P5", "ReadOnly, cooperative, fails twice", "backoff v4, fails twice", "≤ 0.8"},
+	{"P6", "by name, JSON in and envelope out", "MCP Go SDK, in memory", "≤ 0.1"},
+	{"P6", "by name, JSON in and envelope out", "json.Unmarshal + call + json.Marshal", "≤ 4"},
 	{"P7", "Write, 2 × GOMAXPROCS goroutines", "Write, 1 × GOMAXPROCS goroutines", "≤ 1"},
 	{"P7", "Write, 4 × GOMAXPROCS goroutines", "Write, 1 × GOMAXPROCS goroutines", "≤ 1"},
 }

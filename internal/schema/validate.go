@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -52,8 +51,8 @@ type Violation struct {
 // raw must be one JSON value (otherwise the only entry has Rule "json"). Of members that occur twice the last is seen, so the
 // caller must refuse duplicates: encoding/json merges them.
 func (s *Schema) Validate(raw []byte) []Violation {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
+	v, ok := parse(raw)
+	if !ok {
 		return []Violation{{Rule: "json", Expected: "one JSON value", Received: "absent"}}
 	}
 	r := report{schema: s, root: v}
