@@ -57,6 +57,9 @@ func For(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, refusal(t, err)
 	}
+	if inferred.Type == "object" && len(inferred.Properties) == 0 && inferred.AdditionalProperties != nil && t.Kind() == reflect.Struct {
+		inferred.Properties = map[string]*jsonschema.Schema{} // OpenAI refuses an object that lists none
+	}
 	raw, err := json.Marshal(inferred)
 	if err != nil {
 		return nil, refusal(t, err)

@@ -12,6 +12,8 @@ import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolexec/toolexec/internal/canonical"
 )
 
 // location is where the compiler keeps the schema. It has a scheme of its own, so a relative $ref can never become a file name.
@@ -32,11 +34,15 @@ type Schema struct {
 // Nothing is loaded from the network or from files: a $ref or $schema that leaves the document is an error, except to the
 // meta-schemas that are built in. Formats are asserted: a rule shown to the model and not enforced would let the two texts
 // differ. Formats the validator does not know and content keywords (contentEncoding, …) are annotations. Patterns are Go
-// regular expressions, which take linear time; ECMA look-around is an error. Numbers wider than 400 digits are an error.
+// regular expressions, which take linear time; ECMA look-around is an error. Numbers wider than 400 digits and members that
+// occur twice are errors.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("schema: not JSON: %w", err)
+	}
+	if err := canonical.Check(raw, canonical.Limits{MaxBytes: -1}); err != nil { // a member twice: one is shown, the other enforced
+		return nil, fmt.Errorf("schema: %w", err)
 	}
 	if len(wideNumbers(doc, nil)) > 0 {
 		return nil, fmt.Errorf("schema: holds a number wider than %d digits", maxDigits)

@@ -180,6 +180,7 @@ func TestCompileRefuses(t *testing.T) {
 		"not json":    {`{`, "not JSON"},
 		"trailing":    {`{} {}`, "not JSON"},
 		"empty":       {``, "not JSON"},
+		"twice":       {`{"type":"object","type":"string"}`, "duplicate object key"},
 		"not schema":  {`{"type":"strin"}`, "schema"},
 		"file":        {`{"$ref":"file:///etc/hostname"}`, "references outside the schema are not followed"},
 		"http":        {`{"$ref":"http://127.0.0.1:1/x"}`, "references outside the schema are not followed"},
