@@ -246,9 +246,14 @@ func (c *call) refusal(code Code) head {
 	return c.failed(f, NotCommitted, 0, 0)
 }
 
+// invalidRef refuses a ref that no operation can have. It is named by that ref
+// for the loop breaker, whatever the arguments are.
 func (c *call) invalidRef() head {
-	f := malformed(CodeInvalidOperationRef, nil)
-	return c.failed(f, NotCommitted, 0, 1)
+	if c.operation == nil {
+		c.operation = new(operation)
+	}
+	c.refuse(repeatKey{c.key.Scope, c.runID, c.t.name, "ref " + digestOf([]byte(c.key.Ref))})
+	return c.remember(c.failed(c.again(malformed(CodeInvalidOperationRef, nil)), NotCommitted, 0, 1))
 }
 
 // inProgress: another owner has the operation, and this call's time is up.

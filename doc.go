@@ -61,6 +61,16 @@
 // record, and while the tool runs the operation counts as able to happen.
 // [Executor.Close] waits for what outlives calls.
 //
+// # After a crash
+//
+// On a durable [Store], such as that of package sqlstore, an owner holds an
+// operation by a lease that it extends. When the process dies the lease ends,
+// and what the owner may have sent is unknown until it is looked up: by the next
+// call with the same ref, or by a [Supervisor] that runs beside the calls
+// ([Supervisor.Run]), finishes one operation ([Supervisor.Wait]), and shows
+// people what only they can settle. An agent can ask too, with the tool of
+// [BindVerifyOperation].
+//
 // # What no record can promise
 //
 // A process can be paused between its last check and the write to the socket.

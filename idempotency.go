@@ -431,8 +431,12 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 		if c.record.State == StateCommitted {
 			return c.verifiedSuccess(c.record), false
 		}
-		if c.record.State == StateReleased && out.fail.Class == ClassTransient && c.tries <= c.t.policy.MaxRetries {
-			return head{}, true
+		if c.record.State == StateReleased && out.fail.Class == ClassTransient && c.tries <= c.t.policy.MaxRetries && !out.overBudget {
+			f := c.overBudget(ctx, out.fail)
+			if f == nil {
+				return head{}, true
+			}
+			out.fail = f
 		}
 	}
 	return c.ownFailure(out, stored), false

@@ -106,10 +106,10 @@ func untilText(i Instant) string {
 	return wholeSecond(i.Time())
 }
 
-// reopen lets a rejected operation run again with the same input.
+// reopen lets a refused operation run again with the same input.
 func (m *machine) reopen(r *Record, s Statement) error {
-	if r.State != StateRejected {
-		return refusedIn(r, "reopen", StateRejected)
+	if r.State != StateRejected && r.State != StateReleased {
+		return refusedIn(r, "reopen", StateRejected, StateReleased)
 	}
 	r.note("reopened", s.Actor, s.Evidence)
 	r.Corrections, r.RejectedFields = 0, nil

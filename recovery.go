@@ -254,15 +254,24 @@ func (x *Executor) resume(ctx context.Context, rec Record) (*call, error) {
 	s, whole := t.reopen(rec.Arguments)
 	c := s.core()
 	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
-	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true}
+	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true, partial: !whole}
+	c.intent.fingerprint = rec.Fingerprint
 	c.startClock()
 	c.saw(rec)
-	if whole {
-		whole = t.guarded() && c.identify() == nil && c.intent.fingerprint == rec.Fingerprint && c.intend() == nil
-	}
-	c.operation.partial = !whole
-	c.intent.fingerprint = rec.Fingerprint
 	return c, nil
+}
+
+// runnable completes the intent of a resumed call. It is false when the record
+// keeps too little, or its arguments no longer mean the same to the tool: then
+// the operation is left to its caller.
+func (c *call) runnable() bool {
+	if c.partial || !c.t.guarded() {
+		return false
+	}
+	recorded := c.record.Fingerprint
+	same := c.identify() == nil && c.intent.fingerprint == recorded
+	c.intent.fingerprint = recorded
+	return same && c.intend() == nil
 }
 
 // reopen makes a shell of the arguments that a record keeps; one without
@@ -294,11 +303,10 @@ func (c *call) advance(ctx context.Context) error {
 	now := c.storeNow()
 	ahead := c.record.cloneHead() // what it is without its lost owner
 	lost := c.t.reclaim(&ahead, now)
-	resend := !c.partial && c.t.mayResend(&ahead, &c.intent, now)
 	switch {
-	case ahead.State == StateUnknown && c.t.verifiable && (ahead.Verification == nil || !resend):
+	case ahead.State == StateUnknown && c.t.verifiable && (ahead.Verification == nil || !c.resendable(&ahead, now)):
 		return c.verifyDue(ctx)
-	case resend, !c.partial && (c.record.State == StateReleased || c.record.State == StateAwaitingApproval):
+	case c.resendable(&ahead, now), !lost && ahead.State != StateUnknown && c.runnable():
 		c.runAgain(ctx)
 		return nil
 	case !lost && ahead.State != StateUnknown:
@@ -309,6 +317,11 @@ func (c *call) advance(ctx context.Context) error {
 			c.t.handOver(r, now)
 		}
 	})
+}
+
+// resendable: the remote side still deduplicates by the ref.
+func (c *call) resendable(r *Record, now time.Time) bool {
+	return r.State == StateUnknown && c.t.strictest(r.Effect) == Idempotent && c.runnable() && c.t.mayResend(r, &c.intent, now)
 }
 
 // verifyDue looks the operation up. Its lost owner and what the look-up found

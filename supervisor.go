@@ -102,7 +102,9 @@ func (s *Supervisor) Resolve(ctx context.Context, key Key, state CommitState, by
 	return s.change(ctx, key, by, func(m *machine, r *Record) error { return m.resolve(r, state, by, r.Now) })
 }
 
-// Reopen lets a rejected operation run again with the same input.
+// Reopen lets an operation that was refused, for its input or for another
+// reason, run again with the same input, also in a run that was told not to
+// repeat it.
 func (s *Supervisor) Reopen(ctx context.Context, key Key, by Statement) (Record, error) {
 	return s.change(ctx, key, by, func(m *machine, r *Record) error { return m.reopen(r, by) })
 }

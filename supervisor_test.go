@@ -364,6 +364,68 @@ func TestSupervisorReopen(t *testing.T) {
 		assert.Equal(w.t, "rejected: reopened (ann, T-1)", supervisorSaid(r))
 		assert.True(w.t, w.call(w.tool, "r1").OK)
 	})
+	supervisorRun(t, "what was released, in the run that was told not to repeat it", func(w *supervisorWorld) {
+		ctx := toolexec.WithRunID(toolexec.WithOperationRef(w.t.Context(), "r1"), "run")
+		w.next = func(context.Context) error { return toolexec.Rejected(toolexec.CodeConflict, nil) }
+		assert.Equal(w.t, toolexec.CodeConflict, caseChecked(w.t, w.tool.Call(ctx, execOrder)).Code)
+		w.next = observeOK
+		assert.Equal(w.t, toolexec.CodeUnchangedRetry, caseChecked(w.t, w.tool.Call(ctx, execOrder)).Code)
+		_, err := w.s.Reopen(w.t.Context(), toolexec.Key{Ref: "r1"}, supervisorAnn)
+		require.NoError(w.t, err)
+		assert.True(w.t, caseChecked(w.t, w.tool.Call(ctx, execOrder)).OK)
+	})
+}
+
+// TestApprovalStandsBesideAnotherCall: a call that differs in an ignored field only does not take the approval away
+// that another one has, nor use it.
+func TestApprovalStandsBesideAnotherCall(t *testing.T) {
+	supervisorRun(t, "approved", func(w *supervisorWorld) {
+		runs := 0
+		tool := execTool("noted", toolexec.Write, func(context.Context) error { runs++; return nil })
+		tool.Approval, tool.IgnoreFields = &toolexec.Approval[caseOrder]{}, []string{"/cents"}
+		b := toolexec.Bind(w.x, tool)
+		ctx := toolexec.WithOperationRef(w.t.Context(), "r1")
+		one, two := caseOrder{OrderID: "ORD-5510", Cents: 1}, caseOrder{OrderID: "ORD-5510", Cents: 2}
+		assert.Equal(w.t, toolexec.CodeMissingApproval, caseChecked(w.t, b.Call(ctx, one)).Code)
+		_, err := approveHeld(w.s, w.t.Context(), toolexec.Key{Ref: "r1"}, supervisorAnn, time.Hour)
+		require.NoError(w.t, err)
+		before := w.get(toolexec.Key{Ref: "r1"})
+		assert.Equal(w.t, toolexec.CodeMissingApproval, caseChecked(w.t, b.Call(ctx, two)).Code)
+		assert.Equal(w.t, before.Version, w.get(before.Key).Version)
+		assert.Zero(w.t, runs)
+		assert.True(w.t, caseChecked(w.t, b.Call(ctx, one)).OK)
+	})
+	supervisorRun(t, "expired", func(w *supervisorWorld) {
+		tool := execTool("noted", toolexec.Write, observeOK)
+		tool.Approval, tool.IgnoreFields = &toolexec.Approval[caseOrder]{}, []string{"/cents"}
+		b := toolexec.Bind(w.x, tool)
+		ctx := toolexec.WithOperationRef(w.t.Context(), "r1")
+		caseChecked(w.t, b.Call(ctx, caseOrder{OrderID: "ORD-5510", Cents: 1}))
+		_, err := approveHeld(w.s, w.t.Context(), toolexec.Key{Ref: "r1"}, supervisorAnn, time.Minute)
+		require.NoError(w.t, err)
+		before := w.get(toolexec.Key{Ref: "r1"})
+		time.Sleep(time.Minute)
+		assert.Equal(w.t, toolexec.CodeMissingApproval, caseChecked(w.t, b.Call(ctx, caseOrder{OrderID: "ORD-5510", Cents: 2})).Code)
+		assert.NotEqual(w.t, before.Approval.Digest, w.get(before.Key).Approval.Digest, "the new one is held")
+	})
+}
+
+// TestInvalidRefRepeated: a run that repeats a ref that no operation can have is told so, and stopped.
+func TestInvalidRefRepeated(t *testing.T) {
+	supervisorRun(t, "codes", func(w *supervisorWorld) {
+		ctx := toolexec.WithRunID(toolexec.WithOperationRef(w.t.Context(), "no ref"), "run")
+		var got []string
+		for range 5 {
+			e := caseChecked(w.t, w.tool.Call(ctx, execOrder))
+			got = append(got, string(e.Code)+" "+e.NextAction.String())
+		}
+		assert.Equal(w.t, []string{
+			"INVALID_OPERATION_REF correct_input", "UNCHANGED_RETRY correct_input", "UNCHANGED_RETRY correct_input",
+			"UNCHANGED_RETRY correct_input", "UNCHANGED_RETRY escalate",
+		}, got)
+		good := toolexec.WithRunID(toolexec.WithOperationRef(w.t.Context(), "a/ref"), "run")
+		assert.True(w.t, caseChecked(w.t, w.tool.Call(good, execOrder)).OK)
+	})
 }
 
 // supervisorVerbs are the statements that a record may refuse.
@@ -387,9 +449,9 @@ var supervisorVerbs = map[string]func(w *supervisorWorld, key toolexec.Key, by t
 func TestSupervisorRefusals(t *testing.T) {
 	allowed := map[string][]toolexec.State{
 		"approve": {toolexec.StateAwaitingApproval}, "deny": {toolexec.StateAwaitingApproval},
-		"resolve": {toolexec.StateUnknown, toolexec.StateEscalated}, "reopen": {toolexec.StateRejected},
+		"resolve": {toolexec.StateUnknown, toolexec.StateEscalated}, "reopen": {toolexec.StateRejected, toolexec.StateReleased},
 	}
-	words := map[string]string{"approve": "[awaiting_approval]", "deny": "[awaiting_approval]", "resolve": "[unknown escalated]", "reopen": "[rejected]"}
+	words := map[string]string{"approve": "[awaiting_approval]", "deny": "[awaiting_approval]", "resolve": "[unknown escalated]", "reopen": "[rejected released]"}
 	for verb, do := range supervisorVerbs {
 		for _, state := range supervisorStates {
 			supervisorRun(t, verb+" "+state.String(), func(w *supervisorWorld) {

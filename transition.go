@@ -20,12 +20,13 @@ import (
 //	unknown ─ look-up: found ─────────────────────────────────► committed
 //	unknown ─ look-up: absent, settled, authoritative ────────► released
 //	unknown ─ look-up: conflict; checks used up; unverifiable ► escalated
+//	unknown ─ hand over: settled, nothing to look it up with ─► escalated
 //	unknown ─ late evidence: last open attempt resolved ──────► released
 //	absent, released, rejected ─ begin, approval missing ─────► awaiting_approval
 //	released ─ budget spent, rejected ─ corrections spent,
 //	awaiting_approval ─ denied ───────────────────────────────► escalated
 //	unknown, escalated ─ resolve ─────────────────────────────► committed, released
-//	rejected ─ reopen ────────────────────────────────────────► released
+//	rejected, released ─ reopen ──────────────────────────────► released
 //	any but absent ─ late success ────────────────────────────► committed, for ever
 
 // machine holds the facts of a tool that the transitions depend on.
@@ -163,6 +164,8 @@ func (m *machine) start(r *Record, in *intent, now time.Time) move {
 func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 	a := r.Approval
 	switch {
+	case a != nil && a.Digest != in.digest && r.approved(now): // another call's, which stands
+		return moveNeedApprove
 	case a == nil || a.Digest != in.digest || a.Spent:
 		m.hold(r, in)
 		return moveNeedApprove
@@ -179,9 +182,13 @@ func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 
 // approves reports whether an approval of exactly these arguments is left.
 func (r *Record) approves(in *intent, now time.Time) bool {
+	return r.approved(now) && r.Approval.Digest == in.digest
+}
+
+// approved reports whether an approval is left to be spent.
+func (r *Record) approved(now time.Time) bool {
 	a := r.Approval
-	return a != nil && a.Digest == in.digest && a.Decision == decisionApproved && !a.Spent &&
-		(a.Expires.IsZero() || a.Expires.Time().After(now))
+	return a != nil && a.Decision == decisionApproved && !a.Spent && (a.Expires.IsZero() || a.Expires.Time().After(now))
 }
 
 func (m *machine) hold(r *Record, in *intent) {

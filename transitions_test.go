@@ -1167,6 +1167,7 @@ func TestTransitionsForbidden(t *testing.T) {
 	}
 	allowed := map[toolexec.State][]string{
 		toolexec.StateRejected:         {"Reopen"},
+		toolexec.StateReleased:         {"Reopen"},
 		toolexec.StateUnknown:          {"Resolve(committed)", "Resolve(not_committed)"},
 		toolexec.StateEscalated:        {"Resolve(committed)", "Resolve(not_committed)"},
 		toolexec.StateAwaitingApproval: {"Approve", "Deny"},

@@ -69,9 +69,9 @@ func (s *Supervisor) isOver(c *call) bool {
 	case StateCommitted, StateRejected, StateEscalated:
 		return true
 	case StateReleased:
-		return c.partial || !r.worthRepeating() || s.Rerun != nil && !s.mayRerun(r)
+		return !r.worthRepeating() || s.Rerun != nil && !s.mayRerun(r) || !c.runnable()
 	case StateAwaitingApproval:
-		return c.partial
+		return !c.runnable()
 	}
 	return false
 }
