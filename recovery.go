@@ -46,6 +46,7 @@ const (
 
 	recoverPage  = 256
 	recoverClaim = time.Minute
+	pruneBatch   = 256
 )
 
 // Recover is one pass over the operations that are due, whoever began them:
@@ -90,8 +91,9 @@ func (s *Supervisor) Recover(ctx context.Context) (Recovery, error) {
 }
 
 // Run repeats Recover every Every until ctx ends and the steps in progress have
-// ended; then it returns nil. What goes wrong in a pass is noted to the
-// executor's observer, and tried again.
+// ended; then it returns nil. After each pass it lets a store that is a Pruner
+// delete what retention allows. What goes wrong is noted to the executor's
+// observer, and tried again.
 func (s *Supervisor) Run(ctx context.Context) error {
 	x, err := s.executor()
 	if err != nil {
@@ -103,10 +105,29 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		if _, err := s.Recover(ctx); err != nil && ctx.Err() == nil {
 			x.note(ctx, RecoveryFailed{err})
 		}
+		if err := x.prune(ctx); err != nil && ctx.Err() == nil {
+			x.note(ctx, RecoveryFailed{err})
+		}
 		if !sleepUntil(ctx, max(every, time.Millisecond)) {
 			return nil
 		}
 	}
+}
+
+// prune deletes what retention allows, a batch at a time, where the store
+// leaves that to others.
+func (x *Executor) prune(ctx context.Context) (err error) {
+	pruner, ok := x.records().(Pruner)
+	if !ok {
+		return nil
+	}
+	defer recoverStore(&err)
+	for ctx.Err() == nil {
+		if n, err := pruner.Prune(ctx, pruneBatch); err != nil || n < pruneBatch {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Supervisor) executor() (*Executor, error) {

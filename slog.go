@@ -63,9 +63,9 @@ func levelOf(e Event) slog.Level {
 		if i.StoreErr != nil {
 			return slog.LevelError
 		}
-	case DuplicateEffect:
+	case DuplicateEffect, RecoveryFailed:
 		return slog.LevelError
-	case StoreNearlyFull:
+	case StoreNearlyFull, RetryRefused:
 		return slog.LevelWarn
 	case PauseInfo, GuardDecision:
 		return slog.LevelDebug
@@ -100,6 +100,8 @@ func (o *SlogObserver) attrs(e Event) []slog.Attr {
 		return o.withCause(a, i.Err)
 	case GuardDecision:
 		return append(opAttrs(i.Tool, i.Key), slog.String("move", i.Move), slog.String("state", i.State.String()))
+	case RetryRefused:
+		return append(opAttrs(i.Tool, i.Key), slog.String("after", string(i.After)))
 	case LateEvidence:
 		a := append(opAttrs(i.Tool, i.Key), slog.Int("attempt", i.N), slog.String("evidence", i.Evidence.String()))
 		return o.withCause(a, errors.Join(i.Failure, i.StoreErr))
@@ -107,6 +109,13 @@ func (o *SlogObserver) attrs(e Event) []slog.Attr {
 		return opAttrs(i.Tool, i.Key)
 	case StoreNearlyFull:
 		return []slog.Attr{slog.Int("records", i.Records), slog.Int("bound", i.Bound)}
+	case RecoveryPass:
+		return []slog.Attr{
+			slog.Int("due", i.Due), slog.Int("settled", i.Settled), slog.Int("open", i.Open),
+			slog.Int("unbound", i.Unbound), slog.Int("failed", i.Failed),
+		}
+	case RecoveryFailed:
+		return o.withCause(nil, i.Err)
 	}
 	return nil
 }

@@ -70,6 +70,8 @@ type Claimer interface {
 }
 
 // Pruner is an optional ability of a Store: to delete what retention allows.
+// Supervisor.Run asks for it after each pass; without a supervisor the program
+// must.
 // It never deletes a fact early, nor an operation in flight, unknown or
 // escalated.
 type Pruner interface {

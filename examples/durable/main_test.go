@@ -20,17 +20,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const want = `first:   calls process_refund
-gateway: rcpt_1 posted for process_refund:ORD-5510, $80.00; the answer is on its way
-first:   killed
-second:  calls process_refund
-second:  OPERATION_IN_PROGRESS, unknown, wait_and_retry
-second:  waits until it is known
-second:  OK, committed by lookup: {"id":"rcpt_1"}
-second:  calls once more: OK, committed, replayed true: rcpt_1
-ledger:  refunds 1, total $80.00
-`
-
 func TestShow(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)
@@ -38,5 +27,7 @@ func TestShow(t *testing.T) {
 	require.NoError(t, show(out))
 	got, err := os.ReadFile(out.Name())
 	require.NoError(t, err)
-	assert.Equal(t, want, string(got))
+	want, err := os.ReadFile(filepath.Join("testdata", "durable.golden"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got))
 }
