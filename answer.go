@@ -203,6 +203,9 @@ func (c *call) standingAnswer() head {
 	case StateUnknown:
 		return c.standing(moveUnknown)
 	case StateAwaitingApproval:
+		if a := rec.Approval; a != nil && !a.Expires.IsZero() && !a.Expires.Time().After(c.storeNow()) {
+			return c.standing(moveExpired)
+		}
 		return c.standing(moveNeedApprove)
 	}
 	return c.standing(moveEscalated)
@@ -330,13 +333,13 @@ func (c *call) marked(rec Record, stored bool) head {
 }
 
 // verifiedSuccess answers for what a look-up found. The caller of a success
-// that was confirmed so has its result, also where the record does not keep it.
+// that was confirmed so has its result as of any other success, also where the
+// record does not keep it.
 func (c *call) verifiedSuccess(rec Record) head {
-	h := c.fromRecord(rec)
-	if won := c.unconfirmed(); won != nil && h.OK && !h.HasResult && (won.encodeErr == nil || !c.byName) && (c.t.output == nil || c.t.keeps(won.encoded)) {
-		c.winner, c.result, h.HasResult = won, won.encoded, true
+	if won := c.unconfirmed(); won != nil && !rec.ResultPresent {
+		return c.success(won, rec, true)
 	}
-	return h
+	return c.fromRecord(rec)
 }
 
 // replay answers with what an earlier call did.
@@ -353,7 +356,7 @@ func (c *call) fromRecord(rec Record) head {
 		c.record = rec
 		return c.refReused()
 	}
-	if rec.Unheard {
+	if rec.Unheard && (c.operation == nil || !c.resumed) { // a supervisor tells no caller
 		c.hear(rec)
 	}
 	return c.recorded(rec)

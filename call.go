@@ -52,6 +52,7 @@ type operation struct {
 	minted  bool          // the ref is this call's own invention
 	resumed bool          // a supervisor's: the key is the record's, and no caller waits
 	partial bool          // and the record keeps too little to run the tool
+	changed bool          // and this call has changed it
 	alias   string        // the ref of a call whose tool has a key of its own
 	record  Record        // as this call last saw it
 	offset  time.Duration // the store's clock less ours, never too large

@@ -252,6 +252,9 @@ func (c *call) own(ctx context.Context, base Record) head {
 				return h
 			}
 		case moveWait:
+			if c.resumed {
+				return c.standingAnswer()
+			}
 			if !c.awaitOwner(ctx) {
 				return c.timeUp()
 			}
@@ -311,6 +314,9 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 			c.saw(stored)
 			if stored.State == StateInFlight && stored.Nonce == in.nonce {
 				return moveRun, head{}, false // an earlier try whose end was unclear
+			}
+			if c.resumed { // somebody was quicker: what is to be done now is another question
+				return 0, c.standingAnswer(), true
 			}
 		case errors.Is(err, ErrStoreFull):
 			return 0, c.guardFull(err), true
@@ -646,7 +652,7 @@ func recoverStore(err *error) {
 func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	page, _, err := c.x.list(ctx, Query{
+	page, err := c.x.first(ctx, Query{
 		Scope: &k.scope, Tool: k.tool, Fingerprint: k.print, Limit: 1,
 		Open: true,
 	})
@@ -654,6 +660,18 @@ func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
 		return Record{}, err
 	}
 	return page[0], nil
+}
+
+// first returns the first records that match q; pages before the last may be
+// short, or empty.
+func (x *Executor) first(ctx context.Context, q Query) ([]Record, error) {
+	for {
+		page, next, err := x.list(ctx, q)
+		if err != nil || len(page) > 0 || next == (Cursor{}) {
+			return page, err
+		}
+		q.After = next
+	}
 }
 
 // afterwards is the context of bookkeeping that must be tried although the
@@ -679,8 +697,9 @@ func (x *Executor) awaitChange(ctx context.Context, key Key, version int64) erro
 	pause := Backoff{Initial: 10 * time.Millisecond, Max: 250 * time.Millisecond}.pauses()
 	for {
 		if notifies {
-			if err := waiter.Wait(ctx, key, version); err != nil {
-				return err
+			_ = waiter.Wait(ctx, key, version) // an error is an early return
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 		} else if !sleepUntil(ctx, pause.next()) {
 			return ctx.Err()

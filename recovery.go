@@ -53,10 +53,13 @@ const (
 //
 //	in flight, its lease is over      its owner is lost: released when nothing can
 //	                                  have been sent, else unknown
-//	unknown, with a verifier          looked up
+//	unknown, with a verifier          looked up; an Idempotent one once, then it is sent again
 //	unknown, Idempotent without one   sent again with the same ref, within DedupeWindow
-//	unknown, a Write without one      with a person, once nothing can arrive any more
+//	unknown, neither                  with a person, once nothing can arrive any more
 //	released or approved              run again, if Rerun says so
+//
+// What cannot be run again, because the record keeps no arguments or none that
+// the tool can read, counts as neither.
 //
 // It holds a page of records at a time. A step that has begun is finished when
 // ctx ends, within the deadlines of its tool, so that no record is left in
@@ -76,7 +79,7 @@ func (s *Supervisor) Recover(ctx context.Context) (Recovery, error) {
 			return done, fmt.Errorf("toolexec: looking for operations that are due: %w", err)
 		}
 		s.work(ctx, page, &done)
-		if len(page) > 0 { // the pass ends with what is due now
+		if done.Due == len(page) && len(page) > 0 { // the pass ends with what was due at its beginning
 			q.DueBefore = At(page[0].Now)
 		}
 		if next == (Cursor{}) {
@@ -198,10 +201,12 @@ func (r *Recovery) add(o Recovery) {
 
 // step takes one operation a step further and tells the host if that settled it.
 func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
-	if !s.mayRerun(&listed) {
-		return Recovery{} // left to its caller
+	if listed.isSettled() && !s.mayRerun(&listed) {
+		return Recovery{} // it is its caller's
 	}
-	c, err := s.advance(ctx, listed.Key)
+	c, err := s.advance(ctx, listed.Key, func(r *Record) bool {
+		return listed.isSettled() && r.Version == listed.Version || s.mayRerun(r) // asked already
+	})
 	switch {
 	case errors.Is(err, ErrUnbound):
 		return Recovery{Due: 1, Unbound: 1}
@@ -210,11 +215,10 @@ func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
 	case err != nil:
 		s.Executor.note(ctx, RecoveryFailed{err})
 		return Recovery{Due: 1, Failed: 1}
-	}
-	if !c.record.isSettled() {
+	case !c.record.isSettled():
 		return Recovery{Due: 1, Open: 1}
 	}
-	if c.record.Version != listed.Version {
+	if c.moved() && (c.record.DueAt().IsZero() || !s.mayRerun(&c.record)) {
 		s.tell(ctx, c)
 	}
 	return Recovery{Due: 1, Settled: 1}
@@ -222,9 +226,6 @@ func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
 
 // mayRerun: what is released or approved runs again when the host says so.
 func (s *Supervisor) mayRerun(r *Record) bool {
-	if r.State != StateReleased && r.State != StateAwaitingApproval {
-		return true
-	}
 	allowed := false
 	_ = contained(func() error { allowed = s.Rerun != nil && s.Rerun(r.Clone()); return nil })
 	return allowed
@@ -234,6 +235,9 @@ func (s *Supervisor) mayRerun(r *Record) bool {
 func (r *Record) isSettled() bool {
 	return r.State != StateInFlight && r.State != StateUnknown
 }
+
+// moved reports whether the record is where this call has brought it.
+func (c *call) moved() bool { return c.changed || c.session != nil }
 
 // tell calls OnSettled. The result of a commit may have to be loaded for it.
 func (s *Supervisor) tell(ctx context.Context, c *call) {
@@ -249,7 +253,7 @@ func (s *Supervisor) tell(ctx context.Context, c *call) {
 
 // advance takes the operation of key one step further if it is due, and returns
 // it as a call, with the record as it then is.
-func (s *Supervisor) advance(ctx context.Context, key Key) (*call, error) {
+func (s *Supervisor) advance(ctx context.Context, key Key, mayRun func(*Record) bool) (*call, error) {
 	loading, cancel := context.WithTimeout(ctx, 2*bookkeeping)
 	defer cancel()
 	rec, err := s.Executor.load(loading, key) // the newest, with its bodies
@@ -263,75 +267,84 @@ func (s *Supervisor) advance(ctx context.Context, key Key) (*call, error) {
 	if due := rec.DueAt(); due.IsZero() || due.Time().After(c.storeNow()) {
 		return c, nil // somebody was quicker
 	}
-	return c, c.advance(ctx)
+	err = c.advance(ctx, mayRun)
+	return c, err
 }
 
-// resume makes a call of what a record keeps.
+// resume makes a call of what a record keeps. Its shell has no arguments when
+// the record keeps none, or none that mean the same to the tool as they did.
 func (x *Executor) resume(ctx context.Context, rec Record) (*call, error) {
 	t := x.toolNamed(rec.Tool)
 	if t == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnbound, rec.Tool)
 	}
-	s, whole := t.reopen(rec.Arguments)
-	c := s.core()
-	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
-	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true, partial: !whole}
-	c.intent.fingerprint = rec.Fingerprint
-	c.startClock()
-	c.saw(rec)
+	c := x.resumed(ctx, t, rec, t.reopen(rec.Arguments))
+	if !c.partial && (c.identify() != nil || c.intent.fingerprint != rec.Fingerprint) {
+		c = x.resumed(ctx, t, rec, nil)
+	}
 	return c, nil
 }
 
-// runnable completes the intent of a resumed call. It is false when the record
-// keeps too little, or its arguments no longer mean the same to the tool: then
-// the operation is left to its caller.
-func (c *call) runnable() bool {
-	if c.partial || !c.t.guarded() {
-		return false
+// resumed makes a call of s, of no arguments if that is nil.
+func (x *Executor) resumed(ctx context.Context, t *tool, rec Record, s namedShell) *call {
+	partial := s == nil
+	if partial {
+		s = t.blank()
 	}
-	recorded := c.record.Fingerprint
-	same := c.identify() == nil && c.intent.fingerprint == recorded
-	c.intent.fingerprint = recorded
-	return same && c.intend() == nil
+	c := s.core()
+	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
+	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true, partial: partial}
+	c.intent.fingerprint = rec.Fingerprint
+	c.startClock()
+	c.saw(rec)
+	return c
 }
 
-// reopen makes a shell of the arguments that a record keeps; one without
-// arguments, and false, when it keeps none, or none that this tool can read.
-func (t *tool) reopen(kept []byte) (namedShell, bool) {
+// runnable completes the intent of a resumed call. It is false when the record
+// keeps too little: then the operation is left to its caller.
+func (c *call) runnable() bool { return !c.partial && c.t.guarded() && c.intend() == nil }
+
+// reopen makes a shell of the arguments that a record keeps, nil when it cannot.
+// They are not validated again: they were when they came in, and whether they
+// are still the same is seen by their fingerprint.
+func (t *tool) reopen(kept []byte) (s namedShell) {
 	if kept == nil || t.seal != nil && t.open == nil {
-		return t.blank(), false
+		return nil
 	}
-	if t.seal != nil {
-		var sealed, opened []byte
-		if err := json.Unmarshal(kept, &sealed); err != nil {
-			return t.blank(), false
+	err := contained(func() (err error) {
+		if t.seal != nil {
+			var sealed []byte
+			if err := json.Unmarshal(kept, &sealed); err != nil {
+				return err
+			}
+			if kept, err = t.open(sealed); err != nil {
+				return err
+			}
 		}
-		if err := contained(func() (err error) { opened, err = t.open(sealed); return err }); err != nil {
-			return t.blank(), false
-		}
-		kept = opened
+		s, err = t.reread(kept)
+		return err
+	})
+	if err != nil {
+		return nil
 	}
-	s, violations := t.parse(kept)
-	if len(violations) > 0 {
-		return t.blank(), false
-	}
-	return s, true
+	return s
 }
 
 // advance takes the operation one step: it is looked up, sent again, handed
-// over, or only loses its owner.
-func (c *call) advance(ctx context.Context) error {
+// over, or only loses its owner. mayRun is asked about what is released or
+// approved.
+func (c *call) advance(ctx context.Context, mayRun func(*Record) bool) error {
 	now := c.storeNow()
 	ahead := c.record.cloneHead() // what it is without its lost owner
 	lost := c.t.reclaim(&ahead, now)
 	switch {
 	case ahead.State == StateUnknown && c.t.verifiable && (ahead.Verification == nil || !c.resendable(&ahead, now)):
 		return c.verifyDue(ctx)
-	case c.resendable(&ahead, now), !lost && ahead.State != StateUnknown && c.runnable():
+	case c.resendable(&ahead, now), !lost && ahead.State != StateUnknown && mayRun(&c.record) && c.runnable():
 		c.runAgain(ctx)
 		return nil
 	case !lost && ahead.State != StateUnknown:
-		return nil // there is nothing to run it with: it is its caller's
+		return nil // it is its caller's
 	}
 	return c.change(func(r *Record) {
 		if r.State == StateUnknown {
@@ -350,6 +363,9 @@ func (c *call) resendable(r *Record, now time.Time) bool {
 // the record that is stored.
 func (c *call) verifyDue(ctx context.Context) error {
 	l := c.lookup(ctx)
+	if l.failed && gaveUp(ctx) {
+		return l.err // it was the caller, not the verifier
+	}
 	return c.change(func(r *Record) {
 		c.t.verified(r, l)
 		r.Unheard = r.State == StateCommitted // its callers have left
@@ -369,20 +385,27 @@ func (c *call) change(apply func(*Record)) error {
 		apply(r)
 		return nil
 	})
-	if err == nil || errors.Is(err, errOwnerLost) {
-		c.saw(rec)
-		return nil
+	if err != nil && !errors.Is(err, errOwnerLost) {
+		return err
 	}
-	return err
+	c.changed = err == nil
+	c.saw(rec)
+	return nil
 }
 
-// runAgain is a call of the operation, with its own attempts and pauses.
+// runAgain is a call of the operation, with its own attempts and pauses. It does
+// not wait where another call has it: what is to be done after that one is
+// another question.
 func (c *call) runAgain(ctx context.Context) {
 	again := func(ctx context.Context) head {
 		if f := c.runCheck(); f != nil {
 			return c.peek(f)
 		}
-		return c.guardedKey(ctx, c.record)
+		f, mine := c.x.flights.enter(c.key)
+		if !mine {
+			return c.standingAnswer()
+		}
+		return c.ownKey(ctx, f, c.record)
 	}
 	if c.x.Observer == nil {
 		again(ctx)

@@ -130,11 +130,20 @@ func (s *typedCall[In, Out]) lookup(ctx context.Context, ref string) (lookup, er
 		l.evidenceRef = f.EvidenceRef
 	}
 	if f.Verdict == FoundEffect && f.HasResult {
-		if l.result, err = json.Marshal(f.Result); err != nil {
+		if l.result, err = s.bound.t.encodeKept(f.Result); err != nil {
 			l.result, l.present = nil, false // found is found
 		}
 	}
 	return l, nil
+}
+
+// encodeKept encodes a result for the record, contained where that runs methods
+// of the result's.
+func (t *tool) encodeKept(v any) ([]byte, error) {
+	if t.plainOutput {
+		return json.Marshal(v)
+	}
+	return marshalContained(v)
 }
 
 // envelope gives the core's answer its typed result.

@@ -31,11 +31,11 @@ type Supervisor struct {
 	// callers repeat a call with its ref or not at all: a caller that repeats it
 	// without one does not know of the second run.
 	Rerun func(Record) bool
-	// OnSettled is told of each operation that the supervisor has brought to an
-	// end, or to where its caller or a person must go on. It is called
-	// concurrently, at most once for each, and not at all when the process dies
-	// in between: after a restart List shows the commits that no caller was
-	// told of with Query{Open: true}.
+	// OnSettled is told of each operation that a pass has brought to an end, or to
+	// where its caller or a person must go on. It is called concurrently, at most
+	// once for each such step, and not at all when the process dies in between:
+	// after a restart List shows the commits that no caller was told of with
+	// Query{Open: true}. Its ctx does not end with that of Run, which waits for it.
 	OnSettled func(ctx context.Context, s Settled)
 }
 
@@ -71,7 +71,8 @@ func (s *Supervisor) Verify(ctx context.Context, key Key) (Record, error) {
 	case err != nil:
 		return rec, err
 	case rec.State != StateUnknown:
-		return rec, refusedIn(&rec, "verify", StateUnknown)
+		err = refusedIn(&rec, "verify", StateUnknown)
+		return rec, err
 	case !c.t.verifiable:
 		return rec, refused("the tool %s has no verifier", rec.Tool)
 	}

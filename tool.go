@@ -247,6 +247,7 @@ type tool struct {
 	confirm          bool
 
 	blank     func() namedShell                      // without arguments
+	reread    func(kept []byte) (namedShell, error)  // of what a record kept; runs methods of In's
 	decode    func(raw []byte) (shell, []FieldError) // for calls by name
 	hung      atomic.Int64                           // look-ups that did
 	abandoned atomic.Int64                           // attempts that outlived their deadline and still run
@@ -276,6 +277,10 @@ func Bind[In, Out any](x *Executor, t Tool[In, Out]) *Bound[In, Out] {
 	b := &Bound[In, Out]{x: x, t: erased, tool: &t}
 	erased.decode = b.decode
 	erased.blank = func() namedShell { return &typedCall[In, Out]{bound: b} }
+	erased.reread = func(kept []byte) (namedShell, error) {
+		s := &typedCall[In, Out]{bound: b}
+		return s, json.Unmarshal(kept, &s.in)
+	}
 	if !x.add(erased) {
 		fail("the executor has a tool of this name already; give each its own")
 	}

@@ -292,6 +292,9 @@ func (m *machine) mayResend(r *Record, in *intent, now time.Time) bool {
 	if in.approval && !r.approves(in, now) { // and an unknown operation is not held
 		return false
 	}
+	if m.verifiable && r.LastFailure != nil && r.LastFailure.Code == CodeOperationPending {
+		return false // it was accepted: what is missing is to see it
+	}
 	return m.dedupeWindow <= 0 || r.CreatedAt.Time().Add(m.dedupeWindow).After(now)
 }
 

@@ -13,8 +13,8 @@ import (
 // returned verdict says anything: an error, a panic, a hang is "cannot tell".
 func (c *call) verify(ctx context.Context) {
 	l := c.lookup(ctx)
-	if l.failed && ctx.Err() != nil {
-		return // it was the caller who gave up, not the verifier
+	if l.failed && gaveUp(ctx) {
+		return // it was the caller, not the verifier
 	}
 	c.resultOfOwn(l)
 	storeCtx, cancel := c.afterwards(bookkeeping)
@@ -28,6 +28,12 @@ func (c *call) verify(ctx context.Context) {
 	if err == nil {
 		c.saw(rec)
 	}
+}
+
+// gaveUp reports whether the caller has, or would at this moment.
+func gaveUp(ctx context.Context) bool {
+	d, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(d)
 }
 
 // resultOfOwn completes a look-up that found the effect but not its result: a

@@ -71,6 +71,9 @@ func (x *Executor) operationStatus(ctx context.Context, ref string) (OperationSt
 		return status, Transient(err)
 	}
 	status.Known, status.Tool, status.CommitState = true, rec.Tool, rec.CommitState()
+	if status.CommitState == Committed {
+		status.NextAction = NextContinue
+	}
 	c, err := x.resume(ctx, rec)
 	if err != nil {
 		return status, nil //nolint:nilerr // another process has the tool; its word is not ours to give
@@ -93,7 +96,7 @@ func (x *Executor) findOperation(ctx context.Context, key Key) (Record, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return rec, err
 	}
-	page, _, listErr := x.list(ctx, Query{Scope: &key.Scope, Alias: key.Ref, Limit: 2})
+	page, listErr := x.first(ctx, Query{Scope: &key.Scope, Alias: key.Ref, Limit: 2})
 	switch {
 	case listErr != nil:
 		return rec, listErr

@@ -38,7 +38,7 @@ func (s *Supervisor) Wait(ctx context.Context, key Key) (Envelope[json.RawMessag
 			continue
 		}
 		was := c.record.Version
-		if err := c.advance(context.WithoutCancel(ctx)); err != nil {
+		if err := c.advance(context.WithoutCancel(ctx), s.agrees); err != nil {
 			s.Executor.note(ctx, RecoveryFailed{err})
 		}
 		if c.record.Version == was { // nothing could be done or stored
@@ -62,6 +62,9 @@ func (s *Supervisor) look(ctx context.Context, key Key) (*call, error) {
 	return s.Executor.resume(ctx, rec)
 }
 
+// agrees: who waits for an operation wants it run, unless Rerun says no.
+func (s *Supervisor) agrees(r *Record) bool { return s.Rerun == nil || s.mayRerun(r) }
+
 // isOver: what is left to do is not the supervisor's.
 func (s *Supervisor) isOver(c *call) bool {
 	r := &c.record
@@ -69,9 +72,9 @@ func (s *Supervisor) isOver(c *call) bool {
 	case StateCommitted, StateRejected, StateEscalated:
 		return true
 	case StateReleased:
-		return !r.worthRepeating() || s.Rerun != nil && !s.mayRerun(r) || !c.runnable()
+		return !r.worthRepeating() || !s.agrees(r) || !c.runnable()
 	case StateAwaitingApproval:
-		return !c.runnable()
+		return !r.DueAt().IsZero() && !s.agrees(r) || !c.runnable()
 	}
 	return false
 }
@@ -88,8 +91,8 @@ func (s *Supervisor) awaitDue(ctx context.Context, c *call, due Instant) {
 
 // waited is the answer to one who has waited: it hears of a commit.
 func (c *call) waited() Envelope[json.RawMessage] {
-	if c.record.State == StateCommitted {
-		return c.raw(c.fromRecord(c.record))
+	if c.record.State == StateCommitted && c.record.Unheard {
+		c.hear(c.record)
 	}
 	return c.raw(c.standingAnswer())
 }

@@ -184,8 +184,10 @@ func (w *wireWriter) verification(v *Verification) {
 
 // time writes t as encoding/json does.
 func (w *wireWriter) time(t time.Time) {
-	out, err := t.AppendText(append(w.out, '"'))
-	w.out, w.err = append(out, '"'), errors.Join(w.err, err)
+	w.out = append(w.out, '"')
+	out, err := t.AppendText(w.out)
+	out = append(out, '"')
+	w.out, w.err = out, errors.Join(w.err, err)
 }
 
 // UnmarshalJSON implements json.Unmarshaler. An object without "ok" is refused:
