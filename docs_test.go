@@ -171,7 +171,7 @@ type docBlock struct {
 }
 
 var (
-	docFence   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```\n")
+	docFence   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```\n") //nolint:gocritic // each ^ begins a line
 	docPackage = regexp.MustCompile(`(?m)^package (\w+)$`)
 	docTest    = regexp.MustCompile(`(?m)^func Test\w+\(t \*testing\.T\)`)
 )

@@ -2,6 +2,7 @@ package toolexec_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +11,16 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -33,44 +40,161 @@ type fuzzArgs struct {
 	Names map[string]string `json:"names,omitempty"`
 }
 
-// FuzzArguments: arguments by name, whatever their bytes, are a valid envelope; the tool sees them only where
-// they keep the contract, and then sees what they say.
-func FuzzArguments(f *testing.F) {
+var fuzzTools = []string{"write", "again", "read"}
+
+// fuzzBind gives x a tool of each effect, which notes what it is called with.
+func fuzzBind(x *toolexec.Executor, seen *[]fuzzArgs) {
+	run := func(_ context.Context, in fuzzArgs) (fuzzArgs, error) { *seen = append(*seen, in); return in, nil }
+	for i, effect := range []toolexec.Effect{toolexec.Write, toolexec.Idempotent, toolexec.ReadOnly} {
+		toolexec.Bind(x, toolexec.Tool[fuzzArgs, fuzzArgs]{Name: fuzzTools[i], Effect: effect, Run: run})
+	}
+}
+
+// fuzzSchema is the schema that models are given, compiled by another hand.
+var fuzzSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	var x toolexec.Executor
+	fuzzBind(&x, nil)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(x.Tools("write")[0].InputSchema))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("input.json", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("input.json")
+})
+
+// fuzzMalformed says what is wrong with arguments, by encoding/json and the published schema; nil is no proof that they are good.
+func fuzzMalformed(t *testing.T, args []byte) error {
+	if !json.Valid(args) || !utf8.Valid(args) || len(args) > 1<<20 {
+		return errors.New("no JSON, no UTF-8, or too long")
+	}
+	if err := fuzzRepeated(json.NewDecoder(bytes.NewReader(args)), 0); err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	if err != nil {
+		return err
+	}
+	s, err := fuzzSchema()
+	require.NoError(t, err)
+	return s.Validate(doc)
+}
+
+// fuzzRepeated refuses a name that an object has twice, and values that lie too deep.
+func fuzzRepeated(d *json.Decoder, depth int) error {
+	d.UseNumber()
+	token, err := d.Token()
+	open, nested := token.(json.Delim)
+	if err != nil || !nested {
+		return err
+	}
+	if depth++; depth > 64 {
+		return errors.New("too deep")
+	}
+	names := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			token, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name := token.(string)
+			if names[name] {
+				return errors.New("twice: " + name)
+			}
+			names[name] = true
+		}
+		if err := fuzzRepeated(d, depth); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+var fuzzRef = regexp.MustCompile(`^[A-Za-z0-9._:/@-]{1,200}$`)
+
+// FuzzExecute: a call by name, whatever its bytes, is one valid envelope. The tool sees it only if everything about it is good,
+// and then sees what it says; said again it is replayed, read again, or refused again.
+func FuzzExecute(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `{"to":`, `{"to":"a"}`, `{"to":"a","to":"b"}`, `{"to":"a"} {}`, `null`, `[]`, `{"to":1}`, `{"to":"a","count":1e2}`, `{"to":"a","count":1.5}`,
 		`{"to":"a","count":9223372036854775808}`, `{"to":"\ud800"}`, "{\"to\":\"\xff\"}", `{"to":"a","map":{"x":256}}`, `{"to":"a","inner":{"order_id":"1"}}`,
 		`{"to":"a","inner":{}}`, `{"to":"a","any":{"b":[1,2,{"c":null}]}}`, `{"to":"a","when":"2026-11-30T12:00:00Z"}`, `{"to":"a","when":"yesterday"}`, `{"to":"a","raw":1e1000}`,
 		`{"TO":"a"}`, `{"to":"a","rate":1e400}`, `{"to":"a","tags":[1]}`, `{"to":null}`, `{"to":"a","inner":null}`,
+		`{"to":"a","any":{"b":1,"\u0062":2}}`, `{"to":"a","count":1.0}`, `{"to":"a","new":1}`, `{"to":"a","names":{"x":null}}`, `{"to":"a","any":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`,
 	} {
-		f.Add([]byte(s))
+		for _, name := range fuzzTools {
+			f.Add([]byte(s), name, "a/1", "", uint8(0))
+		}
+		f.Add([]byte(s), "write", "", "run", uint8(0))
 	}
-	f.Fuzz(func(t *testing.T, args []byte) {
+	f.Add([]byte(`{"to":"a"}`), "wriet", "a/1", "run", uint8(0))
+	f.Add([]byte(`{"to":"a"}`), "write", "no ref", "run", uint8(0))
+	f.Add([]byte(`{"to":"a"}`), "read", "a/1", "run", uint8(1))
+	f.Add([]byte(`{"to":"a"}`), "", strings.Repeat("r", 201), "", uint8(255))
+	f.Fuzz(func(t *testing.T, args []byte, name, ref, run string, allowed uint8) {
 		var x toolexec.Executor
 		var seen []fuzzArgs
-		run := func(_ context.Context, in fuzzArgs) (fuzzArgs, error) { seen = append(seen, in); return in, nil }
-		toolexec.Bind(&x, toolexec.Tool[fuzzArgs, fuzzArgs]{Name: "write", Run: run})
-		toolexec.Bind(&x, toolexec.Tool[fuzzArgs, fuzzArgs]{Name: "read", Effect: toolexec.ReadOnly, Run: run})
+		fuzzBind(&x, &seen)
+		call := toolexec.Call{Name: name, OperationRef: ref, RunID: run, Arguments: args}
+		if allowed > 0 {
+			call.Allowed = fuzzTools[:allowed%4]
+		}
 		given := bytes.Clone(args)
-		for _, name := range []string{"write", "read"} {
-			seen = nil
-			e := x.Execute(t.Context(), toolexec.Call{Name: name, OperationRef: "a/1", Arguments: args})
-			checkEnvelope(t, e)
-			require.Equal(t, given, args, "the arguments were changed")
-			if e.Code == toolexec.CodeInvalidArguments {
-				assert.Empty(t, seen, "invoked")
-				assert.NotEmpty(t, e.FieldErrors)
-				assert.Equal(t, toolexec.NotCommitted, e.CommitState)
-				continue
-			}
-			require.True(t, e.OK, "%s", e.Code)
-			require.Len(t, seen, 1)
-			require.True(t, json.Valid(args))
-			var plain fuzzArgs
-			if json.Unmarshal(args, &plain) == nil { // it refuses 1e2 for an integer, which is fine by the schema
-				assert.True(t, reflect.DeepEqual(plain, seen[0]), "%+v, not %+v", seen[0], plain)
-			}
+		first := x.Execute(t.Context(), call)
+		fuzzAnswer(t, &call, first, seen)
+		runs := len(seen)
+		call.OperationRef = cmp.Or(call.OperationRef, first.OperationRef)
+		again := x.Execute(t.Context(), call)
+		checkEnvelope(t, again)
+		require.Equal(t, given, args, "the arguments were changed")
+		assert.Equal(t, first.OK, again.OK)
+		assert.Equal(t, first.OK && name != "read", again.Replayed)
+		if name != "read" || !first.OK {
+			assert.Len(t, seen, runs)
+		}
+		if !first.OK && run != "" && first.Code != toolexec.CodeInvalidOperationRef {
+			assert.Equal(t, toolexec.CodeUnchangedRetry, again.Code)
 		}
 	})
+}
+
+// fuzzAnswer holds the first answer against what another reading of the call says.
+func fuzzAnswer(t *testing.T, call *toolexec.Call, e toolexec.Envelope[json.RawMessage], seen []fuzzArgs) {
+	checkEnvelope(t, e)
+	args := []byte(call.Arguments)
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	known := slices.Contains(fuzzTools, call.Name) && (call.Allowed == nil || slices.Contains(call.Allowed, call.Name))
+	goodRef := call.OperationRef == "" || fuzzRef.MatchString(call.OperationRef)
+	malformed := fuzzMalformed(t, args)
+	if !known || !goodRef || malformed != nil {
+		assert.False(t, e.OK, "%s, %q, %v", call.Name, call.OperationRef, malformed)
+		require.Empty(t, seen, "invoked: %v", malformed)
+	}
+	if e.OK {
+		require.Len(t, seen, 1)
+		var plain fuzzArgs
+		if json.Unmarshal(args, &plain) == nil { // it refuses 1e2 for an integer, which is fine by the schema
+			assert.True(t, reflect.DeepEqual(plain, seen[0]), "%+v, not %+v", seen[0], plain)
+		}
+		return
+	}
+	assert.Empty(t, seen)
+	assert.Equal(t, toolexec.NotCommitted, e.CommitState)
+	switch e.Code {
+	case toolexec.CodeUnknownTool:
+		assert.False(t, known)
+	case toolexec.CodeInvalidOperationRef:
+		assert.False(t, goodRef)
+	default:
+		assert.Equal(t, toolexec.CodeInvalidArguments, e.Code)
+		assert.NotEmpty(t, e.FieldErrors)
+	}
 }
 
 // FuzzEnvelope: what decodes is encoded to the same, acts safe where it is not known, and reads without harm.

@@ -16,14 +16,14 @@ type Observer interface {
 	// End is told the end of what Start began, with the context that Start
 	// returned, and an event of the same type with Done set.
 	End(ctx context.Context, e Event)
-	// Note is told of what has no duration: a decision of the guard, late
-	// evidence, an alarm.
+	// Note is told of what has no duration: a decision of the guard, a refused
+	// retry, late evidence, an alarm.
 	Note(ctx context.Context, e Event)
 }
 
 // Event is one of CallInfo, AttemptInfo, PauseInfo, VerificationInfo,
-// GuardDecision, LateEvidence, DuplicateEffect, StoreNearlyFull, RecoveryPass
-// and RecoveryFailed.
+// GuardDecision, RetryRefused, LateEvidence, DuplicateEffect, StoreNearlyFull,
+// RecoveryPass and RecoveryFailed.
 type Event interface {
 	// EventName is a short constant name: "call", "attempt" …
 	EventName() string
@@ -113,6 +113,14 @@ type GuardDecision struct {
 	State State  // of the record after it
 }
 
+// RetryRefused says that a failure was answered instead of retried, because the
+// executor's RetryBudget was empty.
+type RetryRefused struct {
+	Tool  string
+	Key   Key
+	After Code // the failure
+}
+
 // LateEvidence is what an attempt proved after its caller had been answered.
 type LateEvidence struct {
 	Tool     string
@@ -154,6 +162,9 @@ func (VerificationInfo) EventName() string { return "verification" }
 
 // EventName implements Event.
 func (GuardDecision) EventName() string { return "guard_decision" }
+
+// EventName implements Event.
+func (RetryRefused) EventName() string { return "retry_refused" }
 
 // EventName implements Event.
 func (LateEvidence) EventName() string { return "late_evidence" }

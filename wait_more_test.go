@@ -219,8 +219,6 @@ func TestBackgroundCommitIsHeardOfOnce(t *testing.T) {
 			row.settle(w, key)
 			r := w.get(key)
 			require.Equal(w.t, toolexec.StateCommitted, r.State)
-			if row.confirm {
-			}
 			assert.Equal(w.t, !row.already, r.Unheard)
 			assert.Equal(w.t, !row.already, r.IsOpen())
 			open, _, err := w.s.List(w.t.Context(), toolexec.Query{Open: true})
