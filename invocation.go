@@ -32,8 +32,9 @@ type invocation struct {
 
 	mu       sync.Mutex // protects what follows; never held across a store call
 	sending  sendState
-	marks    int      // sends that were marked and not taken back
-	evidence Evidence // what is known of it once it is settled
+	marks    int           // sends that were marked and not taken back
+	marking  chan struct{} // closed when the goroutine that marks is done; nil when nobody waits
+	evidence Evidence      // what is known of it once it is settled
 	phase    phase
 	marked   bool // MarkCommitted was called
 	result   []byte
@@ -116,25 +117,49 @@ func (i *invocation) markSent() error {
 	return i.finishMark(err)
 }
 
+// beginMark lets one goroutine tell the record; others wait for it.
 func (i *invocation) beginMark() (already bool, err error) {
+	for {
+		other, already, err := i.tryMark()
+		if other == nil {
+			return already, err
+		}
+		select {
+		case <-other:
+		case <-i.ctx.Done():
+			return false, &notSentError{cause: context.Cause(&i.ctx)}
+		}
+	}
+}
+
+// tryMark returns what is closed when the goroutine that marks already has done
+// so, nil when there is none.
+func (i *invocation) tryMark() (other chan struct{}, already bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch i.sending {
 	case sendMarked:
 		i.marks++
-		return true, nil
+		return nil, true, nil
 	case sendClosed:
-		return false, &notSentError{why: "the attempt is over"}
+		return nil, false, &notSentError{why: "the attempt is over"}
 	case sendMarking:
-		return false, &notSentError{why: "it is being marked already, by another goroutine"}
+		if i.marking == nil {
+			i.marking = make(chan struct{})
+		}
+		return i.marking, false, nil
 	}
 	i.sending = sendMarking
-	return false, nil
+	return nil, false, nil
 }
 
 func (i *invocation) finishMark(err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.marking != nil {
+		close(i.marking)
+		i.marking = nil
+	}
 	switch {
 	case i.sending == sendClosed:
 		return &notSentError{why: "the attempt is over"}

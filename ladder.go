@@ -159,6 +159,9 @@ func ladder(err error) (Failure, bool) {
 	if isNil(err) {
 		return Failure{}, false
 	}
+	if f := requestFailure(err); f != nil {
+		return *f, true
+	}
 	r, ok := rungOf(err, maxInside)
 	if !ok {
 		if r, ok = vagueRung(err); ok {
@@ -171,6 +174,23 @@ func ladder(err error) (Failure, bool) {
 		return Failure{}, false
 	}
 	return r.failure(), true
+}
+
+// requestFailure is for adapters: what an error that saw one request's answer
+// says about that request. Other than a Failure that the tool returns itself it
+// says nothing about the rest of the attempt.
+func requestFailure(err error) *Failure {
+	a, ok := err.(interface{ RequestFailure() *Failure })
+	if !ok {
+		return nil
+	}
+	f := a.RequestFailure()
+	if f == nil {
+		return nil
+	}
+	own := *f
+	own.ofRequest = true
+	return &own
 }
 
 // rungOf is the ladder without vagueRung. Budget bounds the looks inside.
@@ -193,6 +213,9 @@ func rungOf(err error, budget int) (rung, bool) {
 		// Arguments are decoded before the tool runs, so this is a result.
 		return doubtful(CodeResultMalformed), true
 	}
+	if s, ok := err.(interface{ NotSent() bool }); ok && s.NotSent() {
+		return neverLeft(err, budget), true
+	}
 	if s, ok := err.(interface{ SQLState() string }); ok {
 		if r, ok := sqlRung(s.SQLState()); ok {
 			return r, true
@@ -214,6 +237,17 @@ func rungOf(err error, budget int) (rung, bool) {
 func unconnected(err error, budget int) rung {
 	r := unsent(CodeDependencyUnavailable)
 	if inner, ok := below(err, budget); ok && factsOf(inner.code, ClassTransient, CategoryDependency).Class == ClassPermanent {
+		r.code = inner.code
+	}
+	return r
+}
+
+// neverLeft is for adapters: an error that says of its request that it was not
+// sent, whatever it wraps. That still tells why: the time was up before there
+// was a connection.
+func neverLeft(err error, budget int) rung {
+	r := unconnected(err, budget)
+	if inner, ok := below(err, budget); ok && inner.code == CodeDeadlineExceeded {
 		r.code = inner.code
 	}
 	return r
@@ -333,7 +367,7 @@ func below(err error, budget int) (rung, bool) {
 		if isNil(err) {
 			continue
 		}
-		if _, ok := err.(*Failure); ok { //nolint:errorlint // the tree is walked node by node
+		if _, ok := err.(*Failure); ok || requestFailure(err) != nil { //nolint:errorlint // the tree is walked node by node
 			return rung{}, true
 		}
 		if r, ok := rungOf(err, budget-1); ok {

@@ -781,3 +781,68 @@ func (g *fuzzTree) behaves(bound int) int {
 	g.exact = false
 	return bound
 }
+
+// --- adapters that watched a request ---
+
+type (
+	unsentError struct {
+		is    bool
+		cause error
+	}
+	answeredError struct{ f *Failure }
+)
+
+func (e unsentError) Error() string   { return "the request was not sent" }
+func (e unsentError) NotSent() bool   { return e.is }
+func (e unsentError) Unwrap() error   { return e.cause }
+func (e answeredError) Error() string { return "status 409" }
+
+func (e answeredError) RequestFailure() *Failure { return e.f }
+
+// An error may say that its request was not sent, whatever it wraps; what it wraps
+// says why.
+func TestLadderNotSent(t *testing.T) {
+	late := meansUnsent
+	late.code = CodeDeadlineExceeded
+	login := meansRefusedLogin
+	login.one = EvidenceNotSent
+	for name, row := range map[string]struct {
+		cause error
+		want  means
+	}{
+		"no cause":            {nil, meansUnsent},
+		"nobody knows":        {errors.New("x"), meansUnsent},
+		"closed":              {io.EOF, meansUnsent},
+		"reset":               {op("read", syscall.ECONNRESET), meansUnsent},
+		"time was up":         {context.DeadlineExceeded, late},
+		"certificate refused": {stateError("28000"), login},
+		"certificate":         {&tls.CertificateVerificationError{Err: errors.New("x")}, meansUnverified},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asMeant(t, row.want, unsentError{true, row.cause})
+			asMeant(t, row.want, &url.Error{Op: "Post", Err: unsentError{true, row.cause}})
+		})
+	}
+	unrecognised(t, unsentError{false, nil})
+	asMeant(t, meansBroken, unsentError{false, io.EOF})
+}
+
+// An error may know the answer to its request. That is no word about the whole
+// attempt, as a Failure is that the tool returns.
+func TestLadderRequestFailure(t *testing.T) {
+	conflict := means{ClassPermanent, CodeConflict, CategoryConflict, EvidenceInDoubt, EvidenceRejected}
+	asMeant(t, conflict, answeredError{&Failure{Code: CodeConflict, Evidence: EvidenceRejected}})
+	asMeant(t, conflict, timeoutError{true, answeredError{&Failure{Code: CodeConflict, Evidence: EvidenceRejected}}})
+	committed := meansMalformed
+	committed.one = EvidenceCommitted
+	asMeant(t, committed, answeredError{&Failure{Code: CodeResultMalformed, Evidence: EvidenceCommitted}})
+
+	all := classification{}.classify(answeredError{&Failure{Code: CodeRateLimited, RetryAfter: time.Minute, Details: Details{"a": 1}}})
+	assert.Equal(t, time.Minute, all.RetryAfter)
+	assert.Equal(t, Details{"a": 1}, all.Details)
+	assert.Nil(t, requestFailure(answeredError{}))
+
+	kept := &Failure{Code: CodeConflict, Evidence: EvidenceRejected}
+	_ = classification{}.classify(answeredError{kept})
+	assert.Equal(t, &Failure{Code: CodeConflict, Evidence: EvidenceRejected}, kept, "it is the adapter's own")
+}

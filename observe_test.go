@@ -934,14 +934,14 @@ func TestMarkSentRefusals(t *testing.T) {
 			}, "the attempt is over", toolexec.CommitUnknown, // until the tool ends
 		},
 		{
-			"another goroutine marks", false, func(ctx context.Context, store *supervisorDeaf) error {
-				slow(store, time.Second)
+			"another goroutine marks until the deadline", false, func(ctx context.Context, store *supervisorDeaf) error {
+				slow(store, 3*time.Second)
 				var wg sync.WaitGroup
 				wg.Go(func() { _ = toolexec.MarkSent(ctx) })
 				defer wg.Wait()
 				time.Sleep(100 * time.Millisecond)
 				return toolexec.MarkSent(ctx)
-			}, "it is being marked already, by another goroutine", toolexec.CommitUnknown, // the other one may send
+			}, "the attempt's deadline has passed", toolexec.CommitUnknown, // until the other one knows
 		},
 		{
 			"the record is another owner's", false, func(ctx context.Context, store *supervisorDeaf) error {
@@ -977,6 +977,43 @@ func TestMarkSentRefusals(t *testing.T) {
 				caseClose(t, x)
 				assert.ErrorIs(t, said, toolexec.ErrNotSent)
 				assert.ErrorContains(t, said, row.err)
+			})
+		})
+	}
+}
+
+// TestMarkSentInParallel: who marks while another one tells the record waits for that, and may send as well.
+func TestMarkSentInParallel(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprint("the first fails ", fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &supervisorDeaf{Store: new(toolexec.MemoryStore)}
+				x := &toolexec.Executor{Store: store, Policy: toolexec.Policy{MaxRetries: -1}}
+				var said [3]error
+				b := toolexec.Bind(x, caseTool{Name: "refund", MarksSent: true, Run: observeScript(func(ctx context.Context) error {
+					store.once(func(context.Context) error {
+						time.Sleep(time.Second)
+						if fails {
+							return errors.New("down")
+						}
+						return nil
+					})
+					var all sync.WaitGroup
+					for i := range said {
+						all.Go(func() {
+							time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+							said[i] = toolexec.MarkSent(ctx)
+						})
+					}
+					all.Wait()
+					return io.EOF
+				})})
+				e := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r1"), execOrder))
+				assert.Equal(t, toolexec.CommitUnknown, e.CommitState)
+				assert.Equal(t, fails, said[0] != nil)
+				assert.NoError(t, said[1])
+				assert.NoError(t, said[2])
+				caseClose(t, x)
 			})
 		})
 	}

@@ -909,6 +909,11 @@ var abilityRules = []storeRule{
 	{"Wait ends with its context", checkWaitDone},
 	{"Prune keeps facts that are young, and whatever is in flight, unknown, escalated or awaiting approval", checkPrune},
 	{"Stats counts the records of each state", checkStats},
+	{"Claim returns what matches, with Now set, and changes nothing but that it is claimed", checkClaim},
+	{"Claim returns no more than Limit says", checkClaimLimit},
+	{"what is claimed is not claimed again, by whoever asks at the same time", checkClaimOnce},
+	{"a claim is over after its time", checkClaimEnds},
+	{"a Save of a record ends its claim", checkClaimSaved},
 }
 
 func checkWaitOther(ctx context.Context, s toolexec.Store) error {
@@ -1055,6 +1060,158 @@ func checkStats(ctx context.Context, s toolexec.Store) error {
 		return fmt.Errorf("they are %v and Stats says %v", want, got)
 	}
 	return nil
+}
+
+// claimer returns s as one, with n records that are due, and a query for them.
+func claimer(ctx context.Context, s toolexec.Store, n int) (toolexec.Claimer, []toolexec.Record, toolexec.Query, error) {
+	q := toolexec.Query{States: []toolexec.State{toolexec.StateInFlight}, DueBefore: toolexec.In(0), Limit: n}
+	c, ok := s.(toolexec.Claimer)
+	if !ok {
+		return nil, nil, q, errNotApplicable
+	}
+	var due []toolexec.Record
+	for i := range n {
+		r := sample("due-"+strconv.Itoa(i), i)
+		r.LeaseUntil = toolexec.In(-time.Hour) // in a bubble base is still to come
+		saved, err := s.Save(ctx, r)
+		if err != nil {
+			return nil, nil, q, err
+		}
+		due = append(due, saved)
+	}
+	return c, due, q, nil
+}
+
+func checkClaim(ctx context.Context, s toolexec.Store) error {
+	c, due, q, err := claimer(ctx, s, 5)
+	if err != nil {
+		return err
+	}
+	// Beside them, one that is not due, and one in another state.
+	later, other := sample("later", 0), sample("other", 0)
+	later.LeaseUntil = toolexec.In(48 * time.Hour)
+	other.State, other.NextCheckAt = toolexec.StateUnknown, toolexec.In(-time.Hour)
+	for _, r := range []toolexec.Record{later, other} {
+		if _, err := s.Save(ctx, r); err != nil {
+			return err
+		}
+	}
+	q.Limit = 100
+	claimed, err := c.Claim(ctx, q, time.Hour)
+	if err != nil {
+		return err
+	}
+	if err := sameKeys(keysOf(claimed), keysOf(due)); err != nil {
+		return err
+	}
+	if len(claimed) != len(due) {
+		return fmt.Errorf("%d records are claimed as %d", len(due), len(claimed))
+	}
+	for _, r := range claimed {
+		if r.Now.IsZero() {
+			return errors.New("Record.Now is not set")
+		}
+		loaded, err := s.Load(ctx, r.Key)
+		if err != nil {
+			return err
+		}
+		was := due[slices.IndexFunc(due, func(d toolexec.Record) bool { return d.Key == r.Key })]
+		if err := diff(loaded, was, "Now"); err != nil {
+			return err
+		}
+		if err := diff(r, was, "Now", "Arguments", "Result"); err != nil {
+			return fmt.Errorf("as it is claimed: %w", err)
+		}
+	}
+	return nil
+}
+
+func checkClaimLimit(ctx context.Context, s toolexec.Store) error {
+	c, due, q, err := claimer(ctx, s, 7)
+	if err != nil {
+		return err
+	}
+	var got []int
+	q.Limit = 3
+	for range 4 {
+		claimed, err := c.Claim(ctx, q, time.Hour)
+		if err != nil {
+			return err
+		}
+		got = append(got, len(claimed))
+	}
+	if want := []int{3, 3, 1, 0}; !slices.Equal(got, want) {
+		return fmt.Errorf("of %d records, three at a time, it claimed %v and not %v", len(due), got, want)
+	}
+	return nil
+}
+
+func checkClaimOnce(ctx context.Context, s toolexec.Store) error {
+	c, due, q, err := claimer(ctx, s, 40)
+	if err != nil {
+		return err
+	}
+	const claimers = 4
+	q.Limit = 3
+	var wg sync.WaitGroup
+	keys, errs := make([][]toolexec.Key, claimers), make([]error, claimers)
+	for i := range claimers {
+		wg.Go(func() {
+			for range len(due) { // a claim may find nothing because others hold what it looks at
+				claimed, err := c.Claim(ctx, q, time.Hour)
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				keys[i] = append(keys[i], keysOf(claimed)...)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	all := slices.Concat(keys...)
+	if len(all) > len(due) {
+		return fmt.Errorf("%d records were claimed %d times", len(due), len(all))
+	}
+	return sameKeys(all, keysOf(due))
+}
+
+func checkClaimEnds(ctx context.Context, s toolexec.Store) error {
+	c, due, q, err := claimer(ctx, s, 2)
+	if err != nil {
+		return err
+	}
+	// For no time, so that nobody has to wait.
+	for i := range 2 {
+		claimed, err := c.Claim(ctx, q, 0)
+		if err != nil {
+			return err
+		}
+		if len(claimed) != len(due) {
+			return fmt.Errorf("claim %d of %d records returned %d", i+1, len(due), len(claimed))
+		}
+	}
+	return nil
+}
+
+func checkClaimSaved(ctx context.Context, s toolexec.Store) error {
+	c, due, q, err := claimer(ctx, s, 2)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Claim(ctx, q, time.Hour); err != nil {
+		return err
+	}
+	if _, err := s.Save(ctx, due[0]); err != nil {
+		return err
+	}
+	again, err := c.Claim(ctx, q, time.Hour)
+	if err != nil {
+		return err
+	}
+	return sameKeys(keysOf(again), []toolexec.Key{due[0].Key})
 }
 
 // Records to store

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -95,12 +96,20 @@ type brokenStore struct {
 	wait  func(context.Context, toolexec.Key, int64) error
 	prune func(context.Context, int) (int, error)
 	stats func(context.Context) (map[toolexec.State]int, error)
+	claim func(context.Context, toolexec.Query, time.Duration) ([]toolexec.Record, error)
 
-	mu    sync.Mutex // protects calls and kept
-	calls int
-	from  int
-	err   error
-	kept  map[toolexec.Key]toolexec.Record
+	mu     sync.Mutex // protects calls, kept and claims
+	calls  int
+	from   int
+	err    error
+	kept   map[toolexec.Key]toolexec.Record
+	claims map[toolexec.Key]claim
+}
+
+// claim is one of a version of a record.
+type claim struct {
+	version int64
+	until   time.Time
 }
 
 func (b *brokenStore) failFrom(n int, err error) { b.from, b.err = n, err }
@@ -180,6 +189,39 @@ func (b *brokenStore) Stats(ctx context.Context) (map[toolexec.State]int, error)
 		return b.stats(ctx)
 	}
 	return b.MemoryStore.Stats(ctx)
+}
+
+func (b *brokenStore) Claim(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+	if err := b.call(); err != nil {
+		return nil, err
+	}
+	if b.claim != nil {
+		return b.claim(ctx, q, d)
+	}
+	return b.claimWell(ctx, q, d)
+}
+
+// claimWell is right where the MemoryStore is.
+func (b *brokenStore) claimWell(ctx context.Context, q toolexec.Query, d time.Duration) (claimed []toolexec.Record, err error) {
+	limit := q.PageSize()
+	q.Limit = 1000
+	page, _, err := b.MemoryStore.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.claims == nil {
+		b.claims = make(map[toolexec.Key]claim)
+	}
+	for _, r := range page {
+		if c := b.claims[r.Key]; c.version == r.Version && c.until.After(r.Now) || len(claimed) == limit {
+			continue
+		}
+		b.claims[r.Key] = claim{r.Version, r.Now.Add(d)}
+		claimed = append(claimed, r)
+	}
+	return claimed, nil
 }
 
 func (b *brokenStore) keep(r toolexec.Record) {
@@ -312,6 +354,13 @@ func recount(b *brokenStore, number func(v int64) int64) {
 		return page, next, err
 	}
 	b.wait = func(ctx context.Context, k toolexec.Key, v int64) error { return b.MemoryStore.Wait(ctx, k, inner(v)) }
+	b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+		claimed, err := b.claimWell(ctx, q, d)
+		for i := range claimed {
+			claimed[i], _ = out(claimed[i], nil)
+		}
+		return claimed, err
+	}
 }
 
 // TestBrokenStores: each store breaks what its name says, and the kit names
@@ -361,6 +410,11 @@ func TestBrokenStores(t *testing.T) {
 		waitDone       = "Wait ends with its context"
 		pruned         = "Prune keeps facts that are young, and whatever is in flight, unknown, escalated or awaiting approval"
 		counted        = "Stats counts the records of each state"
+		claims         = "Claim returns what matches, with Now set, and changes nothing but that it is claimed"
+		claimLimit     = "Claim returns no more than Limit says"
+		claimOnce      = "what is claimed is not claimed again, by whoever asks at the same time"
+		claimEnds      = "a claim is over after its time"
+		claimSaved     = "a Save of a record ends its claim"
 	)
 	other := errors.New("some other error")
 	tests := []struct {
@@ -767,6 +821,75 @@ func TestBrokenStores(t *testing.T) {
 				return m, err
 			}
 		}, []string{counted}},
+		{"Claim ignores what it is asked for", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				return b.claimWell(ctx, toolexec.Query{Limit: q.Limit}, d)
+			}
+		}, []string{claims}},
+		{"Claim does not set Now", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				claimed, err := b.claimWell(ctx, q, d)
+				for i := range claimed {
+					claimed[i].Now = time.Time{}
+				}
+				return claimed, err
+			}
+		}, []string{claims}},
+		{"a claim is a Save", func(b *brokenStore) {
+			var one sync.Mutex // at a time
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				one.Lock()
+				defer one.Unlock()
+				claimed, err := b.claimWell(ctx, q, d)
+				for _, r := range claimed {
+					r, _ = b.MemoryStore.Save(ctx, r)
+					b.mu.Lock()
+					b.claims[r.Key] = claim{r.Version, r.Now.Add(d)}
+					b.mu.Unlock()
+				}
+				return claimed, err
+			}
+		}, []string{claims, claimSaved}},
+		{"Claim knows no limit", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				q.Limit = 1000
+				return b.claimWell(ctx, q, d)
+			}
+		}, []string{claimLimit}},
+		{"Claim does not claim", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				page, _, err := b.MemoryStore.List(ctx, q)
+				return page, err
+			}
+		}, []string{claimLimit, claimOnce, claimSaved}},
+		{"Claim in two steps", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				b.mu.Lock()
+				before := maps.Clone(b.claims)
+				b.mu.Unlock()
+				time.Sleep(time.Nanosecond) // in a bubble: until all others are here
+				b.mu.Lock()
+				b.claims = before
+				b.mu.Unlock()
+				return b.claimWell(ctx, q, d)
+			}
+		}, []string{claimOnce}},
+		{"a claim is for ever", func(b *brokenStore) {
+			b.claim = func(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
+				return b.claimWell(ctx, q, d+time.Hour)
+			}
+		}, []string{claimEnds}},
+		{"a claim outlives a Save", func(b *brokenStore) {
+			b.save = func(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+				out, err := b.MemoryStore.Save(ctx, r)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if c, ok := b.claims[r.Key]; ok && err == nil {
+					b.claims[r.Key] = claim{out.Version, c.until}
+				}
+				return out, err
+			}
+		}, []string{claimSaved}},
 	}
 	seen := make(map[string]bool)
 	for _, tt := range tests {
