@@ -867,6 +867,61 @@ func TestMarkSent(t *testing.T) {
 	})
 }
 
+// TestMarksSentAndStatesMore: what a tool states is stronger than what follows from not having marked.
+func TestMarksSentAndStatesMore(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		err   error
+		state toolexec.CommitState
+		code  toolexec.Code
+		again toolexec.Code
+		runs  int
+	}{
+		{"committed", &toolexec.Failure{Code: toolexec.CodeResultTooLarge, Evidence: toolexec.EvidenceCommitted}, toolexec.Committed, toolexec.CodeOK, toolexec.CodeOK, 1},
+		{"refused for its input", toolexec.Invalid("order_id", "no such order"), toolexec.NotCommitted, toolexec.CodeInvalidArguments, toolexec.CodeUnchangedRetry, 1},
+		{"refused by state", toolexec.Rejected(toolexec.CodeConflict, nil), toolexec.NotCommitted, toolexec.CodeConflict, toolexec.CodeConflict, 2},
+		{"in doubt", toolexec.InDoubt(nil), toolexec.NotCommitted, toolexec.CodeDependencyUnavailable, toolexec.CodeDependencyUnavailable, 2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := toolexec.Executor{Policy: toolexec.Policy{MaxRetries: -1}}
+				runs := 0
+				tool := execTool("w", toolexec.Write, func(context.Context) error { runs++; return row.err })
+				tool.MarksSent = true
+				b := toolexec.Bind(&x, tool)
+				ctx := toolexec.WithOperationRef(t.Context(), "a/1")
+				e := caseChecked(t, b.Call(ctx, execOrder))
+				assert.Equal(t, row.state, e.CommitState)
+				assert.Equal(t, row.code, e.Code)
+				time.Sleep(time.Minute)
+				assert.Equal(t, row.again, caseChecked(t, b.Call(ctx, execOrder)).Code)
+				assert.Equal(t, row.runs, runs)
+				caseClose(t, &x)
+			})
+		})
+	}
+}
+
+// TestScope: a tool and its look-up know on whose behalf they run, however the call was made.
+func TestScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x toolexec.Executor
+		var got []string
+		tool := execTool("w", toolexec.Write, func(ctx context.Context) error { got = append(got, "run "+toolexec.Scope(ctx)); return io.EOF })
+		tool.Verify = &toolexec.Verifier[caseOrder, caseReceipt]{Lookup: func(ctx context.Context, _ string, _ caseOrder) (toolexec.Finding[caseReceipt], error) {
+			got = append(got, "look-up "+toolexec.Scope(ctx))
+			return toolexec.Found(caseReceipt{"r"}), nil
+		}}
+		b := toolexec.Bind(&x, tool)
+		outer := toolexec.WithScope(t.Context(), "tenant")
+		b.Call(toolexec.WithOperationRef(outer, "a/1"), execOrder)
+		x.Execute(outer, toolexec.Call{Name: "w", Scope: "other", OperationRef: "a/1", Arguments: json.RawMessage(caseArgs)})
+		b.Call(toolexec.WithOperationRef(t.Context(), "a/1"), execOrder)
+		assert.Equal(t, []string{"run tenant", "look-up tenant", "run other", "look-up other", "run ", "look-up "}, got)
+		assert.Equal(t, "tenant", toolexec.Scope(outer))
+	})
+}
+
 // execUnmarshalable cannot be encoded, in one of three ways.
 type execUnmarshalable struct{ how string }
 

@@ -77,6 +77,19 @@ func OperationRef(ctx context.Context) string {
 	return ""
 }
 
+// Scope returns the scope of the operation that ctx belongs to, inside a tool and
+// inside a look-up; elsewhere that of WithScope.
+func Scope(ctx context.Context) string {
+	switch s := ctx.Value(attempt.StateKey{}).(type) {
+	case *invocation:
+		return s.call.key.Scope
+	case *lookupTask:
+		return s.call.key.Scope
+	}
+	scope, _ := ctx.Value(scopeKey{}).(string)
+	return scope
+}
+
 // Attempt returns the number of the running attempt within its call, from 1;
 // 0 outside a tool.
 func Attempt(ctx context.Context) int {
@@ -255,8 +268,10 @@ func (i *invocation) settle(f *Failure) {
 		if f.unmarked && i.marks > 0 { // refused after it had been allowed: that proves nothing
 			f.Evidence = EvidenceInDoubt
 		}
-		f.Evidence = i.sentOr(f.Evidence)
-		i.evidence = f.Evidence
+		i.evidence = i.sentOr(f.Evidence)
+		if f.Evidence == EvidenceInDoubt { // what the tool states is stronger
+			f.Evidence = i.evidence
+		}
 	}
 	i.sending = sendClosed
 }
@@ -264,7 +279,7 @@ func (i *invocation) settle(f *Failure) {
 // sentOr is EvidenceNotSent for a tool that marks its sends, once no mark of it
 // stands. Called with mu held.
 func (i *invocation) sentOr(e Evidence) Evidence {
-	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking {
+	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking && e != EvidenceCommitted {
 		return EvidenceNotSent
 	}
 	return e
@@ -297,7 +312,7 @@ func (i *invocation) cut() *Failure {
 func (i *invocation) Late(res attempt.Result) {
 	f := i.judge(res)
 	i.mu.Lock()
-	if f != nil && i.evidence == EvidenceNotSent {
+	if f != nil && i.evidence == EvidenceNotSent && f.Evidence == EvidenceInDoubt {
 		f.Evidence = EvidenceNotSent // it had not marked when it was cut, and could not afterwards
 	}
 	i.settle(f)

@@ -86,7 +86,7 @@ func (c *call) ask(ctx context.Context) *lookup {
 	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
 		deadline = c.total
 	}
-	q.ctx.Init(ctx, deadline, errDeadline, nil)
+	q.ctx.Init(ctx, deadline, errDeadline, q)
 	res, cut := attempt.Run(&q.ctx, q)
 	if cut {
 		q.outlive()
