@@ -1157,7 +1157,7 @@ func checkClaimOnce(ctx context.Context, s toolexec.Store) error {
 	keys, errs := make([][]toolexec.Key, claimers), make([]error, claimers)
 	for i := range claimers {
 		wg.Go(func() {
-			for range len(due) { // a claim may find nothing because others hold what it looks at
+			for range due { // a claim may find nothing because others hold what it looks at
 				claimed, err := c.Claim(ctx, q, time.Hour)
 				if err != nil {
 					errs[i] = err
