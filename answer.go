@@ -452,16 +452,23 @@ type refValue struct {
 	inside *invocation
 }
 
+// scopeValue remembers the same.
+type scopeValue struct {
+	scope  string
+	inside *invocation
+}
+
 // WithOperationRef gives the typed calls made with ctx an operation ref. Calls
 // that a tool makes with its own context do not inherit it.
 func WithOperationRef(ctx context.Context, ref string) context.Context {
 	return context.WithValue(ctx, refKey{}, refValue{ref, invocationOf(ctx)})
 }
 
-// WithScope gives the typed calls made with ctx a scope: the tenant or
-// principal on whose behalf they run. Refs of different scopes never meet.
+// WithScope gives the calls made with ctx a scope: the tenant or principal on
+// whose behalf they run. Refs of different scopes never meet. Calls that a tool
+// makes have the scope of its operation, unless it gives them another.
 func WithScope(ctx context.Context, scope string) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope)
+	return context.WithValue(ctx, scopeKey{}, scopeValue{scope, invocationOf(ctx)})
 }
 
 // WithRunID gives the typed calls made with ctx the id of the agent's run, in
@@ -474,7 +481,7 @@ func callContext(ctx context.Context) (ref, scope, run string) {
 	if v, ok := ctx.Value(refKey{}).(refValue); ok && v.inside == invocationOf(ctx) {
 		ref = v.ref
 	}
-	scope, _ = ctx.Value(scopeKey{}).(string)
+	scope = Scope(ctx)
 	run, _ = ctx.Value(runKey{}).(string)
 	return ref, scope, run
 }

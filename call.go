@@ -49,14 +49,16 @@ type call struct {
 // operation is what a call knows of the operation it belongs to.
 type operation struct {
 	intent  intent
-	minted  bool          // the ref is this call's own invention
-	resumed bool          // a supervisor's: the key is the record's, and no caller waits
-	partial bool          // and the record keeps too little to run the tool
-	changed bool          // and this call has changed it
-	alias   string        // the ref of a call whose tool has a key of its own
-	record  Record        // as this call last saw it
-	offset  time.Duration // the store's clock less ours, never too large
-	asked   time.Time     // our clock before the last begin was stored
+	minted  bool      // the ref is this call's own invention
+	resumed bool      // a supervisor's: the key is the record's, and no caller waits
+	partial bool      // and the record keeps too little to run the tool
+	changed bool      // and this call has changed it
+	begun   bool      // the record is in flight for this call already
+	alias   string    // the ref of a call whose tool has a key of its own
+	record  Record    // as this call last saw it
+	clock   time.Time // the store's clock when it was last seen, or a little less
+	seen    time.Time // and ours then
+	asked   time.Time // our clock before the last begin was stored
 
 	refused    repeatKey // what the loop breaker knows this call by
 	hasRefused bool
@@ -319,7 +321,7 @@ func (o outcome) refused(f *Failure) outcome {
 // windowOver: after the pause the remote side may have forgotten the ref, so
 // what is in doubt must not be sent again.
 func (c *call) windowOver(pause time.Duration) bool {
-	return c.t.dedupeWindow > 0 && !c.storeNow().Add(pause).Before(c.record.CreatedAt.Time().Add(c.t.dedupeWindow))
+	return !c.t.remembered(&c.record, c.storeNow().Add(pause))
 }
 
 // approvalSpent: an approval allows one dispatch, unless it was never sent.

@@ -233,11 +233,14 @@ func (c *call) own(ctx context.Context, base Record) head {
 	}
 	looked := false // one look-up a call
 	for {
-		if f := c.mayStart(ctx); f != nil {
+		if f := c.mayStart(ctx); f != nil && !c.begun { // what is begun has to be given back
 			return c.peek(f)
 		}
-		mv, h, answered := c.begin(ctx)
-		if answered {
+		mv, h, answered := moveRun, head{}, false
+		if !c.begun { // a look-up has not begun it already
+			mv, h, answered = c.begin(ctx)
+		}
+		if c.begun = false; answered {
 			return h
 		}
 		c.observeDecision(ctx, mv)
@@ -263,7 +266,7 @@ func (c *call) own(ctx context.Context, base Record) head {
 				return c.standing(mv)
 			}
 			looked = true
-			c.verify(ctx)
+			c.verify(ctx, func() bool { return true })
 		case moveReplay:
 			return c.replay(c.record)
 		default:
@@ -305,6 +308,7 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 		switch {
 		case err == nil:
 			c.saw(stored)
+			c.changed = true
 			c.x.warnNearlyFull(ctx, stored.Version)
 			return mv, head{}, false
 		case errors.Is(err, ErrConflict):
@@ -430,19 +434,24 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	}
 	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.left() > 0 {
 		*looked = true
-		c.verify(ctx)
+		c.verify(ctx, func() bool {
+			if out.fail.Class != ClassTransient || c.tries > c.t.policy.MaxRetries || out.overBudget {
+				return false
+			}
+			f := c.overBudget(ctx, out.fail)
+			if f != nil {
+				out.fail = f
+			}
+			return f == nil
+		})
+		if c.begun {
+			return head{}, true
+		}
 		if !c.isOf(&c.record) {
 			return c.refReused(), false
 		}
 		if c.record.State == StateCommitted {
 			return c.verifiedSuccess(c.record), false
-		}
-		if c.record.State == StateReleased && out.fail.Class == ClassTransient && c.tries <= c.t.policy.MaxRetries && !out.overBudget {
-			f := c.overBudget(ctx, out.fail)
-			if f == nil {
-				return head{}, true
-			}
-			out.fail = f
 		}
 	}
 	return c.ownFailure(out, stored), false
@@ -553,20 +562,26 @@ func (c *call) isOf(r *Record) bool {
 	return r.Tool == c.t.name && r.Fingerprint == c.intent.fingerprint
 }
 
-// saw notes a record and how the store's clock stands to ours: the reading was
-// taken before now, so the store's time is never overestimated.
+// saw notes a record and the store's clock: the reading was taken before now, so
+// the store's time is never overestimated. From here it goes on by our monotonic
+// clock, so that a step of our wall clock changes nothing.
 func (c *call) saw(r Record) {
 	c.record, c.now = r, time.Now()
 	if !r.Now.IsZero() {
-		c.offset = r.Now.Sub(c.now)
+		c.clock, c.seen = r.Now, c.now
 	}
 }
 
 // storeNow is the store's time, or a little less.
-func (c *call) storeNow() time.Time { return time.Now().Add(c.offset) }
+func (c *call) storeNow() time.Time {
+	if c.seen.IsZero() {
+		return time.Now()
+	}
+	return c.clock.Add(time.Since(c.seen))
+}
 
 // local is when our clock shows i.
-func (c *call) local(i Instant) time.Time { return i.Time().Add(-c.offset) }
+func (c *call) local(i Instant) time.Time { return time.Now().Add(i.Time().Sub(c.storeNow())) }
 
 // wait is how long it is until i.
 func (c *call) wait(i Instant) time.Duration {
@@ -697,7 +712,7 @@ func (x *Executor) awaitChange(ctx context.Context, key Key, version int64) erro
 	pause := Backoff{Initial: 10 * time.Millisecond, Max: 250 * time.Millisecond}.pauses()
 	for {
 		if notifies {
-			_ = waiter.Wait(ctx, key, version) // an error is an early return
+			_ = waitStore(ctx, waiter, key, version) // an error is an early return
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -712,6 +727,11 @@ func (x *Executor) awaitChange(ctx context.Context, key Key, version int64) erro
 			return ctx.Err()
 		}
 	}
+}
+
+func waitStore(ctx context.Context, w Waiter, key Key, version int64) (err error) {
+	defer recoverStore(&err)
+	return w.Wait(ctx, key, version)
 }
 
 func sleepUntil(ctx context.Context, d time.Duration) bool { return sleep(ctx.Done(), d) }

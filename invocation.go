@@ -80,14 +80,16 @@ func OperationRef(ctx context.Context) string {
 // Scope returns the scope of the operation that ctx belongs to, inside a tool and
 // inside a look-up; elsewhere that of WithScope.
 func Scope(ctx context.Context) string {
+	given, _ := ctx.Value(scopeKey{}).(scopeValue)
 	switch s := ctx.Value(attempt.StateKey{}).(type) {
 	case *invocation:
-		return s.call.key.Scope
+		if given.inside != s {
+			return s.call.key.Scope
+		}
 	case *lookupTask:
 		return s.call.key.Scope
 	}
-	scope, _ := ctx.Value(scopeKey{}).(string)
-	return scope
+	return given.scope
 }
 
 // Attempt returns the number of the running attempt within its call, from 1;
@@ -276,10 +278,10 @@ func (i *invocation) settle(f *Failure) {
 	i.sending = sendClosed
 }
 
-// sentOr is EvidenceNotSent for a tool that marks its sends, once no mark of it
-// stands. Called with mu held.
+// sentOr is EvidenceNotSent for a tool that marks its sends, while no mark of it
+// stands and it does not say that it succeeded. Called with mu held.
 func (i *invocation) sentOr(e Evidence) Evidence {
-	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking && e != EvidenceCommitted {
+	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking && e != EvidenceCommitted && !i.succeeded {
 		return EvidenceNotSent
 	}
 	return e

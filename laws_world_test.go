@@ -1,15 +1,11 @@
 package toolexec_test
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -46,6 +42,7 @@ type lawsSpec struct {
 	settle, dedupe                                      time.Duration
 	policy                                              toolexec.Policy
 	lifetime                                            int
+	confirm, drops, seals                               bool // only where there are supervisors
 }
 
 func (s *lawsSpec) writes() bool { return s.effect != toolexec.ReadOnly }
@@ -68,7 +65,7 @@ type lawsIntent struct {
 	plural bool // several agents wish it at a time
 	poison bool // the tool's pure functions panic on it
 
-	effects, dispatches, lookups int // protected by the world
+	effects, dispatches, lookups int // protected by the world; plural too
 }
 
 // lawsDispatch is one run of a tool's function that changes something.
@@ -77,7 +74,9 @@ type lawsDispatch struct {
 	intent   *lawsIntent
 	spec     *lawsSpec
 	proc     *lawsProcess
-	call     *lawsCall
+	call     *lawsCall  // nil in a supervisor's pass
+	actor    *lawsActor // nil in a call of an agent's
+	nonce    string
 	key      lawsKey
 	identity string
 	rng      *rand.Rand
@@ -156,8 +155,13 @@ type lawsWorld struct {
 	allowance  map[lawsKey]int // dispatches since the operation was new, or was given a new allowance
 	notBefore  map[lawsKey]time.Time
 	committed  map[string]lawsFact // key and identity
+	final      map[lawsKey]lawsFact
+	settled    map[lawsKey][]*lawsSettlement
+	actors     int
+	calm       bool // nothing fails any more, and look-ups answer
 	claims     []lawsClaim
 	exits      map[*lawsCall]bool
+	claimed    map[lawsKey]time.Time // until when, by a supervisor
 	calls      int
 	closed     bool
 	seen       strings.Builder // causes that the observer was shown
@@ -192,6 +196,7 @@ func newLawsWorld(cfg lawsConfig) *lawsWorld {
 		dispatches: map[lawsKey][]*lawsDispatch{}, readAfter: map[string]time.Time{}, lookups: map[lawsKey][]lawsLookup{},
 		approvals: map[lawsKey][]*lawsApproval{}, allowance: map[lawsKey]int{}, notBefore: map[lawsKey]time.Time{},
 		committed: map[string]lawsFact{}, exits: map[*lawsCall]bool{},
+		final: map[lawsKey]lawsFact{}, settled: map[lawsKey][]*lawsSettlement{}, claimed: map[lawsKey]time.Time{},
 	}
 }
 
@@ -241,16 +246,32 @@ func (w *lawsWorld) dispatch(ctx context.Context, spec *lawsSpec, p *lawsProcess
 	w.seq++
 	intent.dispatches++
 	d := &lawsDispatch{
-		seq: w.seq, intent: intent, spec: spec, proc: p, call: lawsCallOf(ctx, in.Intent), key: lawsKey{Scope: intent.scope, Ref: toolexec.OperationRef(ctx)},
+		seq: w.seq, intent: intent, spec: spec, proc: p, call: lawsCallOf(ctx, in.Intent), actor: lawsActorOf(ctx), key: lawsKey{Scope: intent.scope, Ref: toolexec.OperationRef(ctx)},
 		identity: spec.identity(in), rng: w.stream("dispatch", in.Intent, intent.dispatches), started: time.Now(),
 	}
 	w.log("p%d: dispatch %d of %s, intent %d, ref %s, attempt %d", p.n, d.seq, spec.name, in.Intent, d.key.Ref, toolexec.Attempt(ctx))
 	if d.key.Ref == "" {
 		w.broken("L1", "a tool that writes runs without an operation ref")
 	}
+	if rec, err := w.base.Load(context.Background(), d.key); err == nil {
+		d.nonce = rec.Nonce
+		w.mayResend(d, &rec)
+	}
 	w.mayDispatch(d, in)
 	w.dispatches[d.key] = append(w.dispatches[d.key], d)
 	return d
+}
+
+// mayResend: an Idempotent tool whose remote side may have forgotten the ref is as good as a Write.
+func (w *lawsWorld) mayResend(d *lawsDispatch, rec *toolexec.Record) {
+	if d.spec.dedupe == 0 || time.Since(rec.CreatedAt.Time()) <= d.spec.dedupe+w.cfg.slack() {
+		return
+	}
+	for _, earlier := range w.dispatches[d.key] {
+		if w.unproven(earlier) {
+			w.broken("L1", "dispatch %d of %s although dispatch %d is not proven without effect, and its ref is forgotten", d.seq, d.key.Ref, earlier.seq)
+		}
+	}
 }
 
 // mayDispatch is called with mu held.
@@ -264,7 +285,7 @@ func (w *lawsWorld) mayDispatch(d *lawsDispatch, in lawsIn) {
 	if n := w.allowance[d.key]; d.spec.lifetime > 0 && n > d.spec.lifetime {
 		w.broken("L5", "dispatch %d of %s is number %d of %d", d.seq, d.key.Ref, n, d.spec.lifetime)
 	}
-	if t := w.notBefore[d.key]; time.Until(t) > w.cfg.slack() {
+	if t := w.notBefore[d.key]; time.Until(t) > w.cfg.slack() && (lawsExactWaits || d.actor == nil) {
 		w.broken("L5", "dispatch %d of %s is %v before not_before", d.seq, d.key.Ref, time.Until(t))
 	}
 	if d.spec.approval {
@@ -281,7 +302,7 @@ const lawsBeginRetries = 100 * time.Millisecond
 func (w *lawsWorld) mayWithApproval(d *lawsDispatch, in lawsIn) {
 	raw, _ := json.Marshal(in)
 	for _, a := range w.approvals[d.key] {
-		begun := slices.ContainsFunc(a.used, func(u *lawsDispatch) bool { return u.call == d.call }) // within its time
+		begun := slices.ContainsFunc(a.used, func(u *lawsDispatch) bool { return u.call == d.call && u.actor == d.actor }) // within its time
 		if a.args != string(raw) || !begun && time.Since(a.until) > w.cfg.slack()+lawsBeginRetries || a.spent() {
 			continue
 		}
@@ -302,22 +323,18 @@ func (a *lawsApproval) spent() bool {
 
 // mayMint: what was open when the call began, and still is, is continued instead of started anew.
 func (w *lawsWorld) mayMint(d *lawsDispatch) {
-	if d.call == nil || !d.call.unnamed() {
+	if d.call == nil || !d.call.unnamed() || d.call.ref != "" && d.intent.plural { // there may be equal ones side by side
+		return
+	}
+	if _, continued := d.call.open[d.key]; continued {
 		return
 	}
 	for key, nonce := range d.call.open {
-		if key == d.key {
-			continue
-		}
 		r, err := w.base.Load(context.Background(), key)
-		if err == nil && lawsOpen(r.State) && r.Nonce == nonce {
-			w.broken("L1", "dispatch %d under the new %s although %s is %s", d.seq, d.key.Ref, key.Ref, r.State)
+		if err == nil && r.IsOpen() && r.Nonce == nonce {
+			w.broken("L1", "dispatch %d under the new %s although %s is %s, unheard %t", d.seq, d.key.Ref, key.Ref, r.State, r.Unheard)
 		}
 	}
-}
-
-func lawsOpen(s toolexec.State) bool {
-	return s == toolexec.StateInFlight || s == toolexec.StateUnknown || s == toolexec.StateEscalated || s == toolexec.StateAwaitingApproval
 }
 
 // unproven reports whether d may have an effect as far as anybody can know: neither the tool, nor a look-up after the
@@ -412,567 +429,6 @@ func (w *lawsWorld) hasEffect(key lawsKey, identity string) bool {
 		}
 	}
 	return false
-}
-
-// tools ---------------------------------------------------------------------------
-
-// bind makes the tools of one process.
-func (w *lawsWorld) bind(p *lawsProcess) {
-	for _, spec := range w.cfg.tools {
-		t := toolexec.Tool[lawsIn, any]{
-			Name: spec.name, Effect: spec.effect, Policy: spec.policy, MarksSent: spec.marks, OneRequest: spec.oneRequest,
-			Cooperative: spec.cooperative, Unverifiable: spec.unverifiable, DedupeWindow: spec.dedupe,
-			VerificationTool: "look_up",
-			Run:              func(ctx context.Context, in lawsIn) (any, error) { return w.run(ctx, spec, p, in) },
-			Check: func(in lawsIn) error {
-				if i := w.intent(in.Intent); i == nil {
-					return errors.New(lawsCanary + "-check")
-				}
-				return nil
-			},
-		}
-		if spec.plainRejects {
-			t.ErrorsMean = toolexec.EvidenceRejected
-		}
-		if spec.ignoresNote {
-			t.IgnoreFields = []string{"/note"}
-		}
-		if spec.stringsOnly {
-			t.OutputSchema = json.RawMessage(`{"type":"string","maxLength":1000}`)
-		}
-		if spec.ref {
-			t.Ref = func(in lawsIn) string {
-				if i := w.intent(in.Intent); i.poison {
-					panic(lawsCanary + "-ref")
-				}
-				return fmt.Sprint("order ", in.Intent)
-			}
-		}
-		if spec.approval {
-			t.Approval = &toolexec.Approval[lawsIn]{TTL: 10 * time.Minute}
-		}
-		if spec.verified {
-			t.Verify = &toolexec.Verifier[lawsIn, any]{
-				Settle: spec.settle, Authoritative: spec.authoritative,
-				Lookup: func(ctx context.Context, ref string, in lawsIn) (toolexec.Finding[any], error) {
-					return w.lookup(ctx, spec, ref, in)
-				},
-			}
-		}
-		p.tools[spec.name] = toolexec.Bind(p.x, t)
-	}
-}
-
-func (w *lawsWorld) run(ctx context.Context, spec *lawsSpec, p *lawsProcess, in lawsIn) (any, error) {
-	if !spec.writes() {
-		return w.read(ctx, spec, in)
-	}
-	d := w.dispatch(ctx, spec, p, in)
-	defer w.ended(d)
-	return w.act(ctx, d)
-}
-
-// pause waits as the tool does: one that obeys its context returns false at its end.
-func (d *lawsDispatch) pause(ctx context.Context, dur time.Duration) bool {
-	if dur <= 0 {
-		return true
-	}
-	if !d.spec.obeysContext {
-		time.Sleep(dur)
-		return true
-	}
-	t := time.NewTimer(dur)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func lawsPick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
-
-// fails returns an error with a canary that the observer must be shown.
-func (w *lawsWorld) fails(d *lawsDispatch, format string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d.canary = fmt.Sprintf("%s-%d.", lawsCanary, d.seq)
-	w.canaries = append(w.canaries, d.canary)
-	return fmt.Errorf(format+": %s password=hunter2", d.canary)
-}
-
-func (w *lawsWorld) proves(d *lawsDispatch, unsent bool) {
-	w.locked(func() { d.proven, d.unsent = true, unsent })
-}
-
-// act is a tool's function: prepare, mark, send, answer.
-func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
-	r := d.rng
-	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 2200*time.Millisecond, w.hang(d))) {
-		return nil, w.interrupted(ctx, d)
-	}
-	if r.IntN(5) == 0 {
-		if out, over, err := w.early(d); over {
-			return out, err
-		}
-	}
-	if d.spec.marks || d.spec.asksMark {
-		if err := toolexec.MarkSent(ctx); err != nil {
-			w.proves(d, true)
-			return nil, lawsPick(r, err, fmt.Errorf("sending: %w", err))
-		}
-		w.marked(d)
-		if r.IntN(8) == 0 { // the dial is refused, provably
-			toolexec.MarkNotSent(ctx)
-			if d.spec.marks || d.spec.oneRequest {
-				w.proves(d, true)
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
-		}
-	}
-	if lawsLeases || !w.outlasts(d) {
-		d.pause(ctx, lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second))
-	}
-	return w.request(ctx, d)
-}
-
-// outlasts reports whether d may still run when its lease is over, although its process lives.
-func (w *lawsWorld) outlasts(d *lawsDispatch) bool {
-	return w.cfg.leased && (d.spec.cooperative || d.spec.policy.TotalDeadline < 0)
-}
-
-// hang is how long d hangs.
-func (w *lawsWorld) hang(d *lawsDispatch) time.Duration {
-	if !lawsLeases && w.outlasts(d) && !d.spec.marks {
-		return 4 * time.Second
-	}
-	return w.cfg.hang
-}
-
-// interrupted is what an obedient tool returns that has sent nothing.
-func (w *lawsWorld) interrupted(ctx context.Context, d *lawsDispatch) error {
-	if d.rng.IntN(2) == 0 {
-		return ctx.Err() // which proves nothing
-	}
-	w.proves(d, true)
-	return toolexec.NotSent(ctx.Err())
-}
-
-// marked checks the fence: whoever may send is the last that was let in.
-func (w *lawsWorld) marked(d *lawsDispatch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d.marked = true
-	for _, later := range w.dispatches[d.key] {
-		if later.seq > d.seq && later.call != d.call && d.spec.effect == toolexec.Write {
-			w.broken("L1", "dispatch %d of %s may send although dispatch %d came after it", d.seq, d.key.Ref, later.seq)
-		}
-	}
-}
-
-// early ends before anything is sent.
-func (w *lawsWorld) early(d *lawsDispatch) (out any, over bool, err error) {
-	switch d.rng.IntN(8) {
-	case 0, 1:
-		w.proves(d, true)
-		return nil, true, toolexec.NotSent(w.fails(d, "pool exhausted"))
-	case 2:
-		if d.spec.oneRequest {
-			w.proves(d, true)
-		}
-		return nil, true, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
-	case 3:
-		w.proves(d, false)
-		return nil, true, toolexec.Rejected("OUT_OF_STOCK", w.fails(d, "no stock"))
-	case 4:
-		panic(w.fails(d, "a crash"))
-	case 5:
-		if d.spec.cooperative {
-			w.locked(func() { w.exits[d.call] = true })
-		}
-		runtime.Goexit()
-	case 6:
-		if d.spec.plainRejects {
-			w.proves(d, false)
-		}
-		return nil, true, w.fails(d, "something")
-	}
-	return nil, false, nil
-}
-
-// request sends and says what came back.
-func (w *lawsWorld) request(ctx context.Context, d *lawsDispatch) (any, error) {
-	r := d.rng
-	short := time.Duration(r.IntN(900)) * time.Millisecond
-	long := d.spec.settle / 10 * time.Duration(r.IntN(9))
-	switch n := r.IntN(100); {
-	case n < 40: // answered
-		return w.answered(ctx, d, short)
-	case n < 50: // the answer is lost
-		w.send(d, true, short)
-		d.pause(ctx, lawsPick(r, time.Second, 3*time.Second, w.hang(d)))
-		return nil, w.inDoubt(d)
-	case n < 60: // it lands late
-		w.send(d, true, long)
-		return nil, w.inDoubt(d)
-	case n < 68: // it is dropped
-		w.send(d, false, 0)
-		d.pause(ctx, lawsPick(r, 0, 3*time.Second, w.hang(d)))
-		return nil, w.inDoubt(d)
-	case n < 74: // a gateway fails after the commit
-		w.send(d, true, 0)
-		return nil, &toolexec.Failure{Class: toolexec.ClassTransient, Code: toolexec.CodeOutcomeUnknown, Err: w.fails(d, "502")}
-	case n < 86:
-		return w.rejected(ctx, d, short)
-	case n < 90: // accepted
-		w.send(d, r.IntN(2) == 0, long)
-		return nil, &toolexec.Failure{Code: toolexec.CodeOperationPending, RetryAfter: time.Second, Err: w.fails(d, "202")}
-	case n < 95 && !d.spec.oneRequest: // a second request of the same attempt is not sent
-		w.send(d, r.IntN(2) == 0, long)
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
-	}
-	return w.markedThenFails(ctx, d)
-}
-
-// inDoubt is an error that proves nothing.
-func (w *lawsWorld) inDoubt(d *lawsDispatch) error {
-	err := w.fails(d, "connection reset")
-	switch n := d.rng.IntN(4); {
-	case n == 0:
-		return toolexec.InDoubt(err)
-	case n == 1:
-		return toolexec.Transient(err)
-	case n == 2 || d.spec.plainRejects:
-		return &net.OpError{Op: "read", Net: "tcp", Err: err}
-	}
-	return err
-}
-
-func (w *lawsWorld) rejected(ctx context.Context, d *lawsDispatch, after time.Duration) (any, error) {
-	w.send(d, false, 0)
-	d.pause(ctx, after)
-	w.proves(d, false)
-	err := w.fails(d, "refused")
-	switch d.rng.IntN(5) {
-	case 0:
-		f := toolexec.Invalid("note", "another note")
-		f.Err = err
-		return nil, f
-	case 1:
-		return nil, toolexec.Rejected(toolexec.CodeInvalidArguments, err)
-	case 2:
-		f := toolexec.Rejected(toolexec.CodeRateLimited, err)
-		f.RetryAfter = lawsPick(d.rng, time.Second, 7*time.Second, time.Minute)
-		return nil, f
-	case 3:
-		if d.spec.plainRejects {
-			return nil, err
-		}
-	}
-	return nil, toolexec.Rejected(toolexec.CodeConflict, err)
-}
-
-// answered waits for the answer, which proves the effect.
-func (w *lawsWorld) answered(ctx context.Context, d *lawsDispatch, after time.Duration) (any, error) {
-	w.send(d, true, after)
-	if !d.pause(ctx, after+time.Millisecond) {
-		return nil, ctx.Err()
-	}
-	if !w.done(d) { // sent by a dead process
-		return nil, w.inDoubt(d)
-	}
-	w.locked(func() { d.success = true })
-	switch d.rng.IntN(20) {
-	case 0:
-		return nil, nil //nolint:nilnil // a result like any other
-	case 1:
-		return strings.Repeat("x", 300<<10), nil
-	case 2:
-		return make(chan int), nil
-	case 3:
-		return map[string]any{"wrong": []int{1}}, nil
-	case 4:
-		w.locked(func() { d.success = false })
-		return lawsCrash{}, nil
-	}
-	return lawsReceipt(d.key), nil
-}
-
-// lawsCrash is a result whose encoding panics.
-type lawsCrash struct{}
-
-func (lawsCrash) MarshalJSON() ([]byte, error) { panic(lawsCanary + "-marshal") }
-
-func lawsReceipt(k lawsKey) string { return "receipt of " + k.Scope + "|" + k.Ref }
-
-func (w *lawsWorld) done(d *lawsDispatch) (done bool) {
-	w.locked(func() { done = w.hasEffect(d.key, "") })
-	return done
-}
-
-// markedThenFails knows of the effect and fails afterwards.
-func (w *lawsWorld) markedThenFails(ctx context.Context, d *lawsDispatch) (any, error) {
-	w.send(d, true, 0)
-	if !w.done(d) {
-		return nil, w.inDoubt(d)
-	}
-	w.locked(func() { d.success = true })
-	_ = toolexec.MarkCommitted(ctx, lawsReceipt(d.key)) // tried again at the end
-	switch d.rng.IntN(4) {
-	case 0:
-		panic(w.fails(d, "a crash"))
-	case 1:
-		d.pause(ctx, w.hang(d))
-		return nil, w.fails(d, "after the commit")
-	case 2:
-		return nil, toolexec.Transient(w.fails(d, "after the commit"))
-	}
-	return nil, toolexec.NotSent(w.fails(d, "a confused tool"))
-}
-
-// read is a tool that changes nothing.
-func (w *lawsWorld) read(ctx context.Context, spec *lawsSpec, in lawsIn) (any, error) {
-	c := lawsCallOf(ctx, in.Intent)
-	w.mu.Lock()
-	w.reads++
-	r := w.stream("read", w.reads)
-	if t := w.readAfter[spec.name+"|"+c.scope]; c.try == 0 && time.Until(t) > 0 && w.cfg.checkReads {
-		w.broken("L5", "%s is read %v before the remote side wants it", spec.name, time.Until(t))
-	}
-	c.try++
-	w.mu.Unlock()
-	switch r.IntN(8) {
-	case 0:
-		return nil, errors.New(lawsCanary + "-read")
-	case 1:
-		return nil, toolexec.Transient(errors.New(lawsCanary + "-read"))
-	case 2:
-		panic(lawsCanary + "-read")
-	case 3:
-		time.Sleep(lawsPick(r, time.Second, 3*time.Second, w.cfg.hang))
-	case 4:
-		return nil, nil //nolint:nilnil // empty
-	case 5:
-		wait := lawsPick(r, time.Second, 20*time.Second)
-		w.locked(func() { w.readAfter[spec.name+"|"+c.scope] = time.Now().Add(wait) })
-		return nil, &toolexec.Failure{Class: toolexec.ClassTransient, Code: toolexec.CodeRateLimited, RetryAfter: wait}
-	case 6:
-		if !spec.cooperative {
-			runtime.Goexit()
-		}
-	}
-	return "what was read", nil
-}
-
-// look-ups ------------------------------------------------------------------------
-
-func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in lawsIn) (toolexec.Finding[any], error) {
-	intent := w.intent(in.Intent)
-	key := lawsKey{Scope: intent.scope, Ref: ref}
-	w.mu.Lock()
-	intent.lookups++
-	r := w.stream("lookup", in.Intent, intent.lookups)
-	started := time.Now()
-	found := w.shows(spec, key, started, r)
-	w.mu.Unlock()
-	none := toolexec.Finding[any]{}
-	switch r.IntN(16) {
-	case 0:
-		return none, errors.New(lawsCanary + "-lookup")
-	case 1:
-		return none, sql.ErrNoRows
-	case 2, 7, 8:
-		time.Sleep(lawsPick(r, 300*time.Millisecond, time.Second, 1900*time.Millisecond, 1900*time.Millisecond, 5*time.Second)) // reads first, answers later
-	case 3:
-		t := time.NewTimer(w.cfg.hang)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return none, ctx.Err()
-		case <-t.C:
-		}
-	case 4:
-		panic(lawsCanary + "-lookup")
-	case 5:
-		runtime.Goexit()
-	case 6:
-		if r.IntN(6) == 0 {
-			return none, toolexec.Rejected(toolexec.CodePermissionDenied, errors.New(lawsCanary))
-		}
-		if found && r.IntN(6) == 0 {
-			return toolexec.Conflicting[any](), nil
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.log("look-up of %s, begun at %v: found %t", ref, started.Sub(w.begin), found)
-	w.lookups[key] = append(w.lookups[key], lawsLookup{started, !found})
-	if !found {
-		return toolexec.Absent[any](), nil
-	}
-	if r.IntN(4) == 0 {
-		return toolexec.FoundEffectOnly[any](), nil
-	}
-	return toolexec.Found[any](lawsReceipt(key)), nil
-}
-
-// shows is what a look-up reads: an effect may be hidden until the settle window has passed; for ever, where the
-// verifier is not authoritative. Called with mu held.
-func (w *lawsWorld) shows(spec *lawsSpec, key lawsKey, now time.Time, r *rand.Rand) bool {
-	if !spec.authoritative && r.IntN(2) == 0 {
-		return false
-	}
-	for _, d := range w.dispatches[key] {
-		if d.landed && d.effect && !now.Before(d.sentAt.Add(d.visible)) {
-			return true
-		}
-	}
-	return false
-}
-
-// stores --------------------------------------------------------------------------
-
-var errLawsStore = errors.New(lawsCanary + "-store: the database is away")
-
-// lawsStore is one process's way to the records. It hides what the store can do beside the interface, so that
-// ownership is leased.
-type lawsStore struct {
-	w *lawsWorld
-	p *lawsProcess
-}
-
-// lawsVolatileStore shows that records and owners die together.
-type lawsVolatileStore struct{ lawsStore }
-
-func (lawsVolatileStore) Volatile() bool { return true }
-
-func (s lawsVolatileStore) Wait(ctx context.Context, key toolexec.Key, version int64) error {
-	return s.w.base.Wait(ctx, key, version)
-}
-
-// enter fails before anything happens, or draws a failure after it.
-func (s lawsStore) enter(ctx context.Context) (after, err error) {
-	s.p.mu.Lock()
-	latency := time.Duration(0)
-	if s.w.cfg.latency > 0 {
-		latency = time.Duration(s.p.rng.Int64N(int64(s.w.cfg.latency)))
-	}
-	before, unclear := s.p.rng.Float64() < s.w.cfg.errBefore, s.p.rng.Float64() < s.w.cfg.errAfter
-	s.p.mu.Unlock()
-	s.w.locked(func() {
-		if s.w.closed {
-			s.w.broken("L9", "p%d uses the store after Close", s.p.n)
-		}
-	})
-	if latency > 0 {
-		time.Sleep(latency)
-	}
-	switch {
-	case s.p.dead(), before:
-		return nil, errLawsStore
-	case unclear:
-		return errLawsStore, nil
-	}
-	return nil, ctx.Err()
-}
-
-func (s lawsStore) Load(ctx context.Context, key toolexec.Key) (toolexec.Record, error) {
-	after, err := s.enter(ctx)
-	if err != nil || after != nil {
-		return toolexec.Record{}, errors.Join(err, after)
-	}
-	return s.w.base.Load(ctx, key)
-}
-
-func (s lawsStore) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
-	after, err := s.enter(ctx)
-	if err != nil || after != nil {
-		return nil, toolexec.Cursor{}, errors.Join(err, after)
-	}
-	return s.w.base.List(ctx, q)
-}
-
-func (s lawsStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
-	after, err := s.enter(ctx)
-	if err != nil {
-		return toolexec.Record{}, err
-	}
-	s.w.mu.Lock()
-	defer s.w.mu.Unlock()
-	was, _ := s.w.base.Load(ctx, r.Key)
-	out, err := s.w.base.Save(ctx, r)
-	if err == nil {
-		s.w.saved(s.p, &was, &out)
-	}
-	if after != nil {
-		s.w.log("p%d: that save had an unclear end", s.p.n)
-		return toolexec.Record{}, after
-	}
-	return out, err
-}
-
-// saved checks a version of a record. Called with mu held.
-func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
-	w.log("p%d: save %s v%d: %s -> %s, attempts %d, unresolved %d", p.n, is.Ref, is.Version, was.State, is.State, is.Attempts, len(is.Unresolved))
-	lawsRecordTravels(w, is)
-	if was.State == toolexec.StateCommitted && is.State != toolexec.StateCommitted {
-		w.broken("L3", "%s leaves committed", is.Ref)
-	}
-	w.statement(was, is)
-	switch is.CommitState() {
-	case toolexec.Committed:
-		if !w.hasEffect(is.Key, "") {
-			w.broken("L2", "the record of %s says committed, the ledger has nothing", is.Ref)
-		}
-	case toolexec.NotCommitted:
-		for _, d := range w.dispatches[is.Key] {
-			if w.unproven(d) {
-				w.broken("L2", "the record of %s says not_committed, and dispatch %d is not proven without effect", is.Ref, d.seq)
-			}
-		}
-	}
-	if is.State == toolexec.StateInFlight && is.Nonce != was.Nonce && was.NotBefore.Time().After(is.Now) {
-		w.broken("L5", "%s begins before its not_before", is.Ref)
-	}
-	for _, spec := range w.cfg.tools {
-		late := spec.dedupe > 0 && is.Now.After(is.CreatedAt.Time().Add(spec.dedupe+w.cfg.slack()))
-		if late && spec.name == is.Tool && was.State == toolexec.StateUnknown && is.State == toolexec.StateInFlight {
-			w.broken("L1", "%s is sent again when the remote side may have forgotten it", is.Ref)
-		}
-	}
-}
-
-// statement follows what people said. Called with mu held.
-func (w *lawsWorld) statement(was, is *toolexec.Record) {
-	if a := is.Approval; a != nil && a.Decision == "approved" && (was.Approval == nil || was.Approval.Expires != a.Expires) {
-		w.approvals[is.Key] = append(w.approvals[is.Key], &lawsApproval{args: string(is.Arguments), until: a.Expires.Time()})
-	}
-	if n := len(is.History); n > 0 && n != len(was.History) && strings.HasPrefix(is.History[n-1].Event, "resolved: not") {
-		for _, d := range w.dispatches[is.Key] {
-			d.resolved = true
-		}
-		w.allowance[is.Key], w.approvals[is.Key] = 0, nil
-		delete(w.notBefore, is.Key)
-	}
-}
-
-// lawsRecordTravels: a record survives JSON.
-func lawsRecordTravels(w *lawsWorld, r *toolexec.Record) {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		w.broken("L8", "the record of %s does not encode: %v", r.Ref, err)
-		return
-	}
-	var back toolexec.Record
-	if err := json.Unmarshal(raw, &back); err != nil {
-		w.broken("L8", "the record of %s does not decode: %v", r.Ref, err)
-		return
-	}
-	again, err := json.Marshal(back)
-	if err != nil || !bytes.Equal(again, raw) {
-		w.broken("L8", "the record of %s changes on its way: %s became %s", r.Ref, raw, again)
-	}
 }
 
 // observers -------------------------------------------------------------------------

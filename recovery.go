@@ -46,7 +46,9 @@ const (
 
 	recoverPage  = 256
 	recoverClaim = time.Minute
-	pruneBatch   = 256
+
+	recoverPatience = 30 * time.Second // with one listing of the store
+	pruneBatch      = 256
 )
 
 // Recover is one pass over the operations that are due, whoever began them:
@@ -73,24 +75,85 @@ func (s *Supervisor) Recover(ctx context.Context) (Recovery, error) {
 		return done, err
 	}
 	q := Query{States: s.dueStates(), DueBefore: In(0), Limit: recoverPage}
-	for ctx.Err() == nil {
-		page, next, err := x.due(ctx, q)
-		if err != nil {
-			return done, fmt.Errorf("toolexec: looking for operations that are due: %w", err)
-		}
-		s.work(ctx, page, &done)
-		if done.Due == len(page) && len(page) > 0 { // the pass ends with what was due at its beginning
-			q.DueBefore = At(page[0].Now)
-		}
-		if next == (Cursor{}) {
-			break
-		}
-		q.After = next
+	if claimer, ok := x.records().(Claimer); ok {
+		err = s.recoverClaimed(ctx, claimer, q, &done)
+	} else {
+		err = s.recoverListed(ctx, q, &done)
+	}
+	if err != nil {
+		return done, fmt.Errorf("toolexec: looking for operations that are due: %w", err)
 	}
 	if done.Due > 0 {
 		x.note(ctx, RecoveryPass{done})
 	}
 	return done, ctx.Err()
+}
+
+// recoverListed works on all that is due, a page at a time.
+func (s *Supervisor) recoverListed(ctx context.Context, q Query, done *Recovery) error {
+	for ctx.Err() == nil {
+		page, next, err := s.Executor.listIn(ctx, q)
+		if err != nil {
+			return err
+		}
+		q.endWith(page)
+		s.work(ctx, page, done)
+		if next == (Cursor{}) {
+			break
+		}
+		q.After = next
+	}
+	return nil
+}
+
+// recoverClaimed works on what it can claim, tool by tool: an operation whose
+// tool is bound elsewhere is left for who has it, and only counted, up to a page
+// of them.
+func (s *Supervisor) recoverClaimed(ctx context.Context, claimer Claimer, q Query, done *Recovery) error {
+	x := s.Executor
+	for _, t := range x.sorted() {
+		q.Tool = t.name
+		for ctx.Err() == nil {
+			page, err := claimIn(ctx, claimer, q)
+			if err != nil {
+				return err
+			}
+			if len(page) == 0 {
+				break
+			}
+			q.endWith(page)
+			s.work(ctx, page, done)
+		}
+	}
+	q.Tool = ""
+	page, _, err := x.listIn(ctx, q)
+	for _, rec := range page {
+		if x.toolNamed(rec.Tool) == nil {
+			done.add(Recovery{Due: 1, Unbound: 1})
+		}
+	}
+	return err
+}
+
+// endWith ends a pass with what was due at its beginning.
+func (q *Query) endWith(page []Record) {
+	if len(page) > 0 && q.DueBefore.Time().IsZero() {
+		q.DueBefore = At(page[0].Now)
+	}
+}
+
+// listIn and claimIn bound a store that does not answer.
+func (x *Executor) listIn(ctx context.Context, q Query) ([]Record, Cursor, error) {
+	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
+	defer cancel()
+	return x.list(ctx, q)
+}
+
+func claimIn(ctx context.Context, c Claimer, q Query) (page []Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
+	defer cancel()
+	defer recoverStore(&err)
+	return c.Claim(ctx, q, recoverClaim)
 }
 
 // Run repeats Recover every Every until ctx ends and the steps in progress have
@@ -124,6 +187,8 @@ func (x *Executor) prune(ctx context.Context) (err error) {
 	if !ok {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
+	defer cancel()
 	defer recoverStore(&err)
 	for ctx.Err() == nil {
 		if n, err := pruner.Prune(ctx, pruneBatch); err != nil || n < pruneBatch {
@@ -145,21 +210,6 @@ func (s *Supervisor) dueStates() []State {
 		return []State{StateInFlight, StateUnknown}
 	}
 	return []State{StateInFlight, StateUnknown, StateReleased, StateAwaitingApproval}
-}
-
-// due returns a page of due operations, each to one supervisor at a time where
-// the store can. A claimed page is followed by another, until one is empty.
-func (x *Executor) due(ctx context.Context, q Query) (page []Record, next Cursor, err error) {
-	claimer, ok := x.records().(Claimer)
-	if !ok {
-		return x.list(ctx, q)
-	}
-	defer recoverStore(&err)
-	q.After = Cursor{}
-	if page, err = claimer.Claim(ctx, q, recoverClaim); err == nil && len(page) > 0 {
-		next.Key = page[len(page)-1].Key
-	}
-	return page, next, err
 }
 
 // work takes the operations of a page a step further, Workers at a time.
@@ -301,8 +351,11 @@ func (x *Executor) resumed(ctx context.Context, t *tool, rec Record, s namedShel
 }
 
 // runnable completes the intent of a resumed call. It is false when the record
-// keeps too little: then the operation is left to its caller.
-func (c *call) runnable() bool { return !c.partial && c.t.guarded() && c.intend() == nil }
+// keeps too little, or the tool's Check refuses it by now: then the operation is
+// left to its caller.
+func (c *call) runnable() bool {
+	return !c.partial && c.t.faithful && c.t.guarded() && c.runCheck() == nil && c.intend() == nil
+}
 
 // reopen makes a shell of the arguments that a record keeps, nil when it cannot.
 // They are not validated again: they were when they came in, and whether they
@@ -355,7 +408,8 @@ func (c *call) advance(ctx context.Context, mayRun func(*Record) bool) error {
 
 // resendable: the remote side still deduplicates by the ref.
 func (c *call) resendable(r *Record, now time.Time) bool {
-	return r.State == StateUnknown && c.t.strictest(r.Effect) == Idempotent && c.runnable() && c.t.mayResend(r, &c.intent, now)
+	return r.State == StateUnknown && c.t.strictest(r.Effect) == Idempotent && c.runnable() && c.t.mayResend(r, &c.intent, now) &&
+		c.mayStart(c.caller) == nil
 }
 
 // verifyDue looks the operation up. Its lost owner and what the look-up found
@@ -364,7 +418,7 @@ func (c *call) resendable(r *Record, now time.Time) bool {
 func (c *call) verifyDue(ctx context.Context) error {
 	l := c.lookup(ctx)
 	if l.failed && gaveUp(ctx) {
-		return l.err // it was the caller, not the verifier
+		return context.DeadlineExceeded // of the caller, not of the verifier
 	}
 	return c.change(func(r *Record) {
 		c.t.verified(r, l)
@@ -373,16 +427,20 @@ func (c *call) verifyDue(ctx context.Context) error {
 }
 
 // change stores the loss of the owner, if its lease is over, and what apply
-// does to an operation that nobody owns.
+// does to an operation that nobody owns, if that is anything.
 func (c *call) change(apply func(*Record)) error {
 	ctx, cancel := c.afterwards(2 * bookkeeping)
 	defer cancel()
 	rec, err := c.x.update(ctx, c.record, func(r *Record) error {
-		c.t.reclaim(r, c.storeNow())
+		lost := c.t.reclaim(r, c.storeNow())
 		if r.State == StateInFlight || r.State == StateCommitted {
 			return errOwnerLost // a living owner has it, or has ended it
 		}
+		was := r.State
 		apply(r)
+		if !lost && was != StateUnknown && r.State == was {
+			return errOwnerLost // somebody else has settled it
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errOwnerLost) {
@@ -398,18 +456,18 @@ func (c *call) change(apply func(*Record)) error {
 // another question.
 func (c *call) runAgain(ctx context.Context) {
 	again := func(ctx context.Context) head {
-		if f := c.runCheck(); f != nil {
-			return c.peek(f)
-		}
 		f, mine := c.x.flights.enter(c.key)
 		if !mine {
 			return c.standingAnswer()
 		}
 		return c.ownKey(ctx, f, c.record)
 	}
-	if c.x.Observer == nil {
-		again(ctx)
-		return
-	}
-	c.observed(ctx, c.t.name, again)
+	_ = contained(func() error { // a Cooperative tool may end its goroutine
+		if c.x.Observer == nil {
+			again(ctx)
+		} else {
+			c.observed(ctx, c.t.name, again)
+		}
+		return nil
+	})
 }

@@ -77,11 +77,13 @@ func TestRecoverClaimsWhatItWorksOn(t *testing.T) {
 	recoverRun(t, "each once, page by page", func(w *recoverWorld) {
 		c := w.claims(3)
 		w.unknowns(10, recoverFound)
-		w.store.listing = func() error { w.t.Error("it is claimed, not listed"); return nil }
+		listed := 0
+		w.store.listing = func() error { listed++; return nil }
 		done, err := w.s.Recover(w.t.Context())
 		require.NoError(w.t, err)
 		assert.Equal(w.t, toolexec.Recovery{Due: 10, Settled: 10}, done)
 		assert.Len(w.t, w.looks.at(), 10)
+		assert.Equal(w.t, 1, listed, "for those whose tool is bound elsewhere")
 		require.Len(w.t, c.asked, 5, "until a page is empty")
 		for i, q := range c.asked {
 			assert.Equal(w.t, []toolexec.State{toolexec.StateInFlight, toolexec.StateUnknown}, q.States)

@@ -33,8 +33,8 @@ type Supervisor struct {
 	Rerun func(Record) bool
 	// OnSettled is told of each operation that a pass has brought to an end, or to
 	// where its caller or a person must go on. It is called concurrently, at most
-	// once for each such step, and not at all when the process dies in between:
-	// after a restart List shows the commits that no caller was told of with
+	// once for each such step, and not at all when the process dies in between, or
+	// the store's answer to that step is lost: List shows the commits that no caller was told of with
 	// Query{Open: true}. Its ctx does not end with that of Run, which waits for it.
 	OnSettled func(ctx context.Context, s Settled)
 }

@@ -88,7 +88,8 @@ type Tool[In, Out any] struct {
 	OneRequest bool
 	// DedupeWindow is how long the remote side of an Idempotent tool remembers a
 	// ref, counted from the record's creation; after it the tool is treated as a
-	// Write. Zero: for ever.
+	// Write. An attempt that begins within it can send until its Deadline, so declare
+	// that much less than the remote side promises. Zero: for ever.
 	DedupeWindow time.Duration
 	// EmptyIsResult declares that nil, "" or length 0 is a result of a ReadOnly
 	// tool like any other, not EMPTY_RESULT.
@@ -114,7 +115,10 @@ type Tool[In, Out any] struct {
 	// whole, and the record keeps its digest.
 	MaxResult int
 	// DropArguments keeps no arguments in records: after a restart the operation
-	// can be looked up by its ref, but not run again by the library.
+	// can be looked up by its ref, but not run again by the library. Nor is one whose
+	// In has parts that its JSON does not give back: unexported or ignored fields, a
+	// MarshalJSON or MarshalText without its counterpart. (An empty slice that is
+	// omitted comes back as nil, and what an interface holds as JSON has it.)
 	DropArguments bool
 	// Seal, if not nil, transforms the arguments before a record keeps them
 	// (encryption). An error refuses the call before anything is sent.
@@ -245,6 +249,7 @@ type tool struct {
 	dropArguments    bool
 	seal, open       func([]byte) ([]byte, error)
 	confirm          bool
+	faithful         bool // what encoding keeps of an In is all of it
 
 	blank     func() namedShell                      // without arguments
 	reread    func(kept []byte) (namedShell, error)  // of what a record kept; runs methods of In's
@@ -353,7 +358,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil, keyed: t.Ref != nil,
 		sharedInput: deepcopy.Shares(reflect.TypeFor[In]()),
 		plainInput:  canonical.Plain(reflect.TypeFor[In]()), plainOutput: canonical.Plain(reflect.TypeFor[Out]()), detailKeys: slices.Clone(t.DetailKeys),
-		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal, open: t.Open,
+		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal, open: t.Open, faithful: canonical.Faithful(reflect.TypeFor[In]()),
 		machine: machine{
 			tool: t.Name, effect: t.Effect, marksSent: t.MarksSent, unverifiable: t.Unverifiable, dedupeWindow: t.DedupeWindow,
 			settle: DefaultSettle, maxChecks: DefaultMaxChecks, maxAttempts: policy.lifetime(), maxCorrect: max(policy.MaxCorrections, 0),

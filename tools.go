@@ -55,17 +55,17 @@ func (x *Executor) Tools(allowed ...string) []ToolInfo {
 	var out []ToolInfo
 	for _, t := range x.sorted() {
 		if allowed == nil || slices.Contains(allowed, t.name) {
-			out = append(out, t.info())
+			out = append(out, x.info(t))
 		}
 	}
 	return out
 }
 
-func (t *tool) info() ToolInfo {
+func (x *Executor) info(t *tool) ToolInfo {
 	i := ToolInfo{
 		Name: t.name, Description: t.description, InputSchema: t.input.JSON(), Effect: t.effect,
 		ReadOnly: t.effect == ReadOnly, Idempotent: t.repeatable(), Destructive: t.effect != ReadOnly,
-		NeedsApproval: t.approvalTTL != 0, VerificationTool: t.verificationTool,
+		NeedsApproval: t.approvalTTL != 0, VerificationTool: x.verificationToolOf(t),
 	}
 	if t.output != nil {
 		i.OutputSchema = t.output.JSON()

@@ -17,7 +17,7 @@ import (
 //	awaiting_approval ─ approved,begin ►    ├─ refused for its input ──────────► rejected
 //	unknown ─ begin, Idempotent ──────►     └─ anything else, owner lost ──────► unknown
 //
-//	unknown ─ look-up: found ─────────────────────────────────► committed
+//	unknown, released, escalated ─ look-up: found ────────────► committed
 //	unknown ─ look-up: absent, settled, authoritative ────────► released
 //	unknown ─ look-up: conflict; checks used up; unverifiable ► escalated
 //	unknown ─ hand over: settled, nothing to look it up with ─► escalated
@@ -164,7 +164,7 @@ func (m *machine) start(r *Record, in *intent, now time.Time) move {
 func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 	a := r.Approval
 	switch {
-	case a != nil && a.Digest != in.digest && r.approved(now): // another call's, which stands
+	case r.State == StateAwaitingApproval && a.Digest != in.digest && r.approved(now): // another call's, which stands
 		return moveNeedApprove
 	case a == nil || a.Digest != in.digest || a.Spent:
 		m.hold(r, in)
@@ -295,6 +295,11 @@ func (m *machine) mayResend(r *Record, in *intent, now time.Time) bool {
 	if m.verifiable && r.LastFailure != nil && r.LastFailure.Code == CodeOperationPending {
 		return false // it was accepted: what is missing is to see it
 	}
+	return m.remembered(r, now)
+}
+
+// remembered: the remote side still knows the ref.
+func (m *machine) remembered(r *Record, now time.Time) bool {
 	return m.dedupeWindow <= 0 || r.CreatedAt.Time().Add(m.dedupeWindow).After(now)
 }
 
@@ -383,6 +388,8 @@ func (m *machine) commit(r *Record, rep *report) (duplicate bool) {
 		if len(r.History) > 0 || !rep.first {
 			r.note("committed", "", "")
 		}
+	} else if r.CommittedBy == rep.committed && rep.ended && !rep.late { // marked before, and its caller is told now
+		r.Unheard = false
 	}
 	r.CommittedBy, r.Fingerprint = rep.committed, rep.identity // the effect is of these arguments
 	r.setResult(rep)
@@ -478,19 +485,26 @@ type lookup struct {
 
 // verified applies a look-up to an unknown operation.
 func (m *machine) verified(r *Record, l *lookup) {
-	if r.State != StateUnknown {
+	found := l.verdict == FoundEffect && !l.failed
+	switch {
+	case r.State == StateUnknown:
+	case found && (r.State == StateReleased || r.State == StateEscalated): // it stands above what was said meanwhile
+	default:
 		return // settled meanwhile; evidence from an attempt is better
 	}
+	again := r.NextCheckAt.Time().After(l.started) // others have looked meanwhile, or its time has not come: it does not count
 	r.Verification = &Verification{CheckedAt: l.started, Source: SourceLookup, EvidenceRef: l.evidenceRef}
 	switch {
 	case l.failed || l.verdict == CannotTell:
-		m.failedCheck(r, l.permanent)
-	case l.verdict == FoundEffect:
+		if !again || l.permanent {
+			m.failedCheck(r, l.permanent)
+		}
+	case found:
 		r.note("look-up: found", "", l.evidenceRef)
 		r.setResult(&report{result: l.result, present: l.present, digest: l.digest})
 		r.settleCommitted()
 	case l.verdict == NoEffect:
-		m.absent(r, l.started)
+		m.absent(r, l.started, again)
 	default:
 		r.LastFailure = &FailureRecord{Code: CodeVerificationConflict, Category: CategoryConflict}
 		m.escalate(r, "look-up: conflict")
@@ -499,12 +513,13 @@ func (m *machine) verified(r *Record, l *lookup) {
 
 // absent counts only when every attempt had closed before the look-up began,
 // and only from an authoritative verifier.
-func (m *machine) absent(r *Record, started time.Time) {
+func (m *machine) absent(r *Record, started time.Time, again bool) {
 	settled := r.settledBy(started)
 	switch {
 	case settled && m.authoritative:
 		r.note("look-up: absent", "", "")
 		r.release()
+	case settled && again:
 	case settled:
 		m.failedCheck(r, false)
 	default:

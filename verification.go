@@ -11,7 +11,11 @@ import (
 
 // verify looks the operation up by its ref and applies what it finds. Only a
 // returned verdict says anything: an error, a panic, a hang is "cannot tell".
-func (c *call) verify(ctx context.Context) {
+//
+// When the operation is released by that, and the call goes on, it begins in the
+// same compare-and-swap: in between an equal call without a ref would find
+// nothing open and start another one.
+func (c *call) verify(ctx context.Context, goOn func() bool) {
 	l := c.lookup(ctx)
 	if l.failed && gaveUp(ctx) {
 		return // it was the caller, not the verifier
@@ -19,15 +23,28 @@ func (c *call) verify(ctx context.Context) {
 	c.resultOfOwn(l)
 	storeCtx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
+	mayBegin := sync.OnceValue(func() bool { return c.mayStart(ctx) == nil && goOn() })
+	began := false
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
 		c.t.verified(r, l)
 		r.Unheard = r.Unheard || c.resumed && r.State == StateCommitted
+		if c.begun = false; r.State == StateReleased && c.isOf(r) && mayBegin() {
+			if !began && c.session != nil {
+				c.intent.nonce = c.x.nonce() // a further ownership within this call
+			}
+			began, c.asked = true, time.Now()
+			c.begun = c.t.begin(r, &c.intent, c.storeNow()) == moveRun
+		}
 		return nil
 	})
 	c.now = time.Now()
-	if err == nil {
-		c.saw(rec)
+	if err != nil {
+		if c.begun = false; began { // and may be stored
+			c.disown(c.key, c.intent.nonce)
+		}
+		return
 	}
+	c.saw(rec)
 }
 
 // gaveUp reports whether the caller has, or would at this moment.

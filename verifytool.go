@@ -83,7 +83,7 @@ func (x *Executor) operationStatus(ctx context.Context, ref string) (OperationSt
 			return status, Transient(err)
 		}
 	}
-	e := c.waited()
+	e := c.raw(c.standingAnswer()) // the commit stays unheard: this answer may be cut yet
 	status.CommitState, status.NextAction, status.NotBefore = e.CommitState, e.NextAction, e.Retry.NotBefore
 	status.Verification, status.Result = e.Verification, e.Result
 	return status, nil

@@ -13,8 +13,9 @@ import (
 // envelope (Retry.NotBefore) need no timer of the caller's. They are kept in the
 // record: a restart neither shortens a wait nor gives back an attempt.
 //
-// It ends with an operation that is committed, rejected or escalated, or
-// released for a reason that will not pass by itself. When ctx ends first it
+// It ends with an operation that is committed, rejected or escalated, with one
+// that was released for a reason that will not pass by itself, and with a held
+// call for which nobody has decided in time: that one has to be made again. When ctx ends first it
 // returns the envelope of what is known then, and the error of ctx. A caller
 // that waits knows of the run that may follow: it must not repeat the call
 // without its ref.
@@ -74,7 +75,9 @@ func (s *Supervisor) isOver(c *call) bool {
 	case StateReleased:
 		return !r.worthRepeating() || !s.agrees(r) || !c.runnable()
 	case StateAwaitingApproval:
-		return !r.DueAt().IsZero() && !s.agrees(r) || !c.runnable()
+		a := r.Approval
+		expired := a != nil && a.Decision == "" && !a.Expires.IsZero() && !a.Expires.Time().After(c.storeNow())
+		return expired || !r.DueAt().IsZero() && !s.agrees(r) || !c.runnable()
 	}
 	return false
 }

@@ -232,7 +232,7 @@ var waitTable = []waitRow{
 			_, err := approveHeld(w.s, w.t.Context(), key, supervisorAnn, time.Minute)
 			assert.ErrorIs(w.t, err, toolexec.ErrRefused)
 		},
-		want: "APPROVAL_EXPIRED not_committed request_approval, context deadline exceeded @1h0m0s",
+		want: "APPROVAL_EXPIRED not_committed request_approval @1h0m0s",
 	},
 }
 

@@ -23,7 +23,7 @@ func (d Dialect) check() error {
 	case SQLite, PostgreSQL, MySQL:
 		return nil
 	}
-	return refuse("no such dialect: %q", string(d))
+	return refuse("no such dialect: %q; it is one of %q, %q and %q", string(d), SQLite, PostgreSQL, MySQL)
 }
 
 // now is the database's clock in microseconds since 1970; the same all through

@@ -125,13 +125,16 @@ func (s *Store) version(ctx context.Context, on querier) (int, error) {
 	}
 	if !there {
 		foreign, err := s.exists(ctx, on, s.table)
-		if err == nil && foreign {
-			err = refuse("there is a table %s that this package did not make, or %s is missing; nothing was changed", s.table, s.migrationsTable())
+		if err != nil || !foreign {
+			return 0, s.explain(ctx, doing, err)
 		}
-		if err != nil {
-			err = s.explain(ctx, doing, err)
+		// Perhaps another process has made both between the two questions.
+		if there, err = s.exists(ctx, on, s.migrationsTable()); err != nil {
+			return 0, s.explain(ctx, doing, err)
 		}
-		return 0, err
+		if !there {
+			return 0, refuse("there is a table %s that this package did not make, or %s is missing; nothing was changed", s.table, s.migrationsTable())
+		}
 	}
 	var version sql.NullInt64
 	err = scanOne(ctx, on, &version, "SELECT MAX(version) FROM "+s.dialect.quote(s.migrationsTable()))
