@@ -75,6 +75,7 @@ var (
 	askPerson     = func(Step, toolexec.Code) { branch = "askPerson" }
 	hold          = func(Step, toolexec.Code, string) { branch = "hold" }
 
+	show      = func(string) {}
 	bindTools = func(*toolexec.Executor) {}
 	resume    = func(ref string, env toolexec.Envelope[json.RawMessage]) {}
 )

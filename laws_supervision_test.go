@@ -343,7 +343,7 @@ func (r *lawsRun) wait(rng *rand.Rand, plan *lawsPlan, key lawsKey) bool {
 		}()
 		e, err := s.Wait(ctx, key)
 		answered = true
-		over <- r.waited(c, a, key, &e, err, ctx)
+		over <- r.waited(ctx, c, a, key, &e, err)
 	})
 	select {
 	case ended := <-over:
@@ -354,7 +354,7 @@ func (r *lawsRun) wait(rng *rand.Rand, plan *lawsPlan, key lawsKey) bool {
 }
 
 // waited checks what Wait said; true when it was an end.
-func (r *lawsRun) waited(c *lawsCall, a *lawsActor, key lawsKey, e *lawsAnswer, err error, ctx context.Context) bool {
+func (r *lawsRun) waited(ctx context.Context, c *lawsCall, a *lawsActor, key lawsKey, e *lawsAnswer, err error) bool {
 	if e.Code == "" { // there is none
 		r.locked(func() {
 			if err == nil || !r.cfg.faulty() && !a.p.dead() && !errors.Is(err, toolexec.ErrNotFound) {

@@ -48,7 +48,8 @@ func (s *Supervisor) List(ctx context.Context, q Query) (page []Record, next Cur
 	return x.list(ctx, q)
 }
 
-// Get returns the record of one operation.
+// Get returns the record of one operation. Its key holds the ref of the envelope;
+// an alias is found with List.
 func (s *Supervisor) Get(ctx context.Context, key Key) (Record, error) {
 	x, err := s.executor()
 	if err != nil {

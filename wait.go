@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Wait takes one operation to its end and returns its envelope: it waits for
+// Wait takes the operation of key, which holds the ref of its envelope, to its
+// end and returns the envelope then: it waits for
 // whoever runs it, until a look-up or another attempt is due, and for a person's
 // decision; it looks up, takes over from a lost owner, and runs the operation
 // again where that is allowed and Rerun, if set, agrees. So the moments of an

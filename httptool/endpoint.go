@@ -29,6 +29,9 @@ type Endpoint[In, Out any] struct {
 	// Header is sent with each request, as it is.
 	Header http.Header
 	// IdempotencyHeader carries the operation ref, see [Transport.IdempotencyHeader].
+	// Without it, or a {ref} in the URL, the service never learns the ref: then a
+	// look-up by it finds nothing, and where that is called Authoritative a write
+	// whose answer was lost is sent again.
 	IdempotencyHeader string
 	// Client sends; redirections of an unsafe method are not followed, whatever it
 	// says. Nil: one for all, on the zero Transport. Another proves nothing, unless what

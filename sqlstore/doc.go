@@ -55,7 +55,8 @@
 // # Retention
 //
 // What has expired is gone for every method at that moment; [Store.Prune] deletes
-// it. Call it every few minutes in one process or in all. Facts are not bounded in
+// it. Supervisor.Run calls it after each pass; call it yourself only where none
+// runs. Facts are not bounded in
 // number: a disk that is full refuses new operations, and forgets none.
 //
 // # Errors

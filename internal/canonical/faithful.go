@@ -26,8 +26,7 @@ func faithful(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Map:
 		return faithful(t.Key(), seen) && faithful(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !f.IsExported() && !f.Anonymous || name == "-" || !faithful(f.Type, seen) {
 				return false

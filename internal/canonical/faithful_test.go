@@ -35,10 +35,10 @@ func TestFaithful(t *testing.T) {
 		assert.True(t, canonical.Faithful(reflect.TypeOf(v)), "%T", v)
 	}
 	for _, v := range []any{
-		faithfulSecret(""), faithfulText(""), []faithfulSecret{}, map[faithfulText]int{}, struct{ cents int }{}, //nolint:unused // that is the point
+		faithfulSecret(""), faithfulText(""), []faithfulSecret{}, map[faithfulText]int{}, struct{ cents int }{},
 		struct {
 			Token string `json:"-"`
-		}{}, struct{ In struct{ hidden bool } }{}, //nolint:unused // that is the point
+		}{}, struct{ In struct{ hidden bool } }{},
 	} {
 		assert.False(t, canonical.Faithful(reflect.TypeOf(v)), "%T", v)
 	}
