@@ -41,6 +41,7 @@ func (c *call) verify(ctx context.Context, goOn func() bool) {
 	if err != nil {
 		if c.begun = false; began { // and may be stored
 			c.disown(c.key, c.intent.nonce)
+			c.intent.nonce = c.x.nonce() // so that it is not taken for ours again
 		}
 		return
 	}
