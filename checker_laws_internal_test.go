@@ -51,6 +51,11 @@ var ckAllowed = ckSet(
 	ckArrow{StateEscalated, "look-up", StateCommitted}, // given to a person meanwhile
 	ckArrow{StateUnknown, "look-up", StateReleased},
 	ckArrow{StateUnknown, "look-up", StateEscalated},
+	ckArrow{StateUnknown, "look-up", StateInFlight}, // released, and begun at once
+	ckArrow{StateUnknown, "look-up", StateAwaitingApproval},
+	ckArrow{StateReleased, "look-up", StateInFlight}, // somebody else has released it
+	ckArrow{StateReleased, "look-up", StateAwaitingApproval},
+	ckArrow{StateReleased, "look-up", StateEscalated}, // budget spent
 	ckArrow{StateUnknown, "resolve", StateCommitted},
 	ckArrow{StateUnknown, "resolve", StateReleased},
 	ckArrow{StateEscalated, "resolve", StateCommitted},

@@ -389,14 +389,23 @@ func (k *checker) lookupSteps(w *ckWorld, i int) {
 func (k *checker) applyLookup(w *ckWorld, i int) {
 	wk := &w.workers[i]
 	l := &lookup{verdict: wk.verdict, failed: wk.probeLost, started: ckTime(wk.started)}
+	begun := false
+	was := w.record
 	_ = k.update(w, "look-up", func(r *Record) error {
 		k.rules.verified(&k.tool.machine, r, l, ckTime(w.now))
+		begun = k.beginsAtOnce(w, i, r)
 		r.Unheard = r.Unheard || wk.resumed && r.State == StateCommitted && k.rules.background // as call.verify does
 		return nil
 	})
 	w.told = w.told || !wk.resumed && w.record.State == StateCommitted && !w.record.Unheard // it is about to be
 	wk.record = k.read(w)
 	wk.verdict, wk.probeLost, wk.started = 0, false, 0
+	if begun {
+		k.mayRun(w, &Record{Version: w.record.Version, NotBefore: was.NotBefore})
+		wk.own = false
+		k.invoke(w, i, w.record)
+		return
+	}
 	if !wk.own {
 		wk.phase = ckBegins
 		return
@@ -406,9 +415,21 @@ func (k *checker) applyLookup(w *ckWorld, i int) {
 	switch {
 	case wk.record.State == StateCommitted:
 		k.as(w, "hear", func() { k.answer(w, i, c, c.verifiedSuccess(*wk.record)) })
-	case wk.record.State == StateReleased && f.Class == ClassTransient && wk.tries <= k.tool.policy.MaxRetries:
-		wk.phase, wk.own = ckBegins, false
 	default:
 		k.answer(w, i, c, c.ownFailure(outcome{fail: f}, true))
 	}
+}
+
+// beginsAtOnce: what a look-up has released is begun in the same
+// compare-and-swap, where its call goes on.
+func (k *checker) beginsAtOnce(w *ckWorld, i int, r *Record) bool {
+	wk := &w.workers[i]
+	in := k.intent(w, i)
+	if r.State != StateReleased || r.Fingerprint != in.fingerprint {
+		return false
+	}
+	if f := k.failure(wk.out); wk.own && (f.Class != ClassTransient || wk.tries > k.tool.policy.MaxRetries) {
+		return false
+	}
+	return k.rules.begin(&k.tool.machine, r, &in, ckTime(w.now)) == moveRun
 }

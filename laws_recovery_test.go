@@ -197,7 +197,6 @@ func TestLawsPassTellsNobody(t *testing.T) {
 
 // A Cooperative tool that calls runtime.Goexit ends its caller's goroutine; a pass is nobody's, and goes on.
 func TestLawsGoexitInAPass(t *testing.T) {
-	lawsBug(t, lawsPassExits, "Recover hangs once a Cooperative tool has ended its workers")
 	synctest.Test(t, func(t *testing.T) {
 		var x toolexec.Executor
 		tool := toolexec.Tool[lawsIn, string]{Name: "charge", Effect: toolexec.Idempotent, Cooperative: true, Policy: toolexec.Policy{MaxRetries: -1}}

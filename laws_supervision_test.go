@@ -204,7 +204,7 @@ func (w *lawsWorld) mayRunAgain(a *lawsActor, was, is *toolexec.Record) {
 			return
 		}
 	case toolexec.StateUnknown, toolexec.StateInFlight:
-		if !a.asks && (is.Effect == toolexec.Idempotent || is.MarksSent) {
+		if !a.asks && (is.Effect == toolexec.Idempotent || is.MarksSent || a.nonces[was.Nonce]) {
 			return
 		}
 	}

@@ -43,7 +43,7 @@ const (
 	lawsReadsWait   = false // also between processes and reads side by side: TestLawsReadWaitsAsTheRemoteSideWants
 	lawsLeases      = true  // TestLawsRunningOwnerKeepsItsLease
 	lawsToldOnce    = false // BUG: TestLawsOnSettledIsToldOnce, TestLawsOnSettledIsOfWhatIsStored
-	lawsPassExits   = false // BUG: TestLawsGoexitInAPass
+	lawsPassExits   = true  // TestLawsGoexitInAPass
 	lawsExactWaits  = false // BUG: TestLawsNotBeforeIsTheRecords
 )
 

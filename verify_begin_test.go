@@ -40,6 +40,7 @@ func TestNoReleaseInTheMiddleOfACall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var states []toolexec.State
+				var down bool
 				var runs, effects, running atomic.Int64
 				store := &verifyBeginStore{Store: new(toolexec.MemoryStore)}
 				x := toolexec.Executor{Store: store}
@@ -54,6 +55,9 @@ func TestNoReleaseInTheMiddleOfACall(t *testing.T) {
 					return nil
 				})
 				tool.Verify = &toolexec.Verifier[caseOrder, caseReceipt]{Settle: -1, Authoritative: true, Lookup: func(context.Context, string, caseOrder) (toolexec.Finding[caseReceipt], error) {
+					if down {
+						return toolexec.Finding[caseReceipt]{}, errors.New("down")
+					}
 					if effects.Load() > 0 {
 						return toolexec.FoundEffectOnly[caseReceipt](), nil
 					}
@@ -61,6 +65,7 @@ func TestNoReleaseInTheMiddleOfACall(t *testing.T) {
 				}}
 				store.saved = func(s toolexec.State) { states = append(states, s) }
 				once := lost
+				down = lost // so that the look-up that releases is the next call's
 				store.lose = func(r toolexec.Record) bool {
 					hit := once && r.State == toolexec.StateInFlight && r.Attempts == 2
 					once = once && !hit
@@ -74,10 +79,16 @@ func TestNoReleaseInTheMiddleOfACall(t *testing.T) {
 					assert.Equal(t, []toolexec.State{"in_flight", "unknown", "in_flight", "committed"}, states)
 					return
 				}
-				assert.LessOrEqual(t, effects.Load(), int64(1))
+				assert.Equal(t, toolexec.CommitUnknown, env.CommitState)
+				down = false
+				time.Sleep(time.Minute)
 				again := caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "a/1"), execOrder))
-				assert.True(t, again.OK)
+				assert.Equal(t, toolexec.CommitUnknown, again.CommitState, "nobody knows whether it began")
+				caseClose(t, &x) // it is given back
+				again = caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "a/1"), execOrder))
+				assert.True(t, again.OK, "%v", again)
 				assert.Equal(t, int64(1), effects.Load())
+				assert.Equal(t, int64(2), runs.Load())
 				caseClose(t, &x)
 			})
 		})
