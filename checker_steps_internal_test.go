@@ -412,12 +412,11 @@ func (k *checker) applyLookup(w *ckWorld, i int) {
 	}
 	f := k.failure(wk.out)
 	c := k.call(w, i)
-	switch {
-	case wk.record.State == StateCommitted:
+	if wk.record.State == StateCommitted {
 		k.as(w, "hear", func() { k.answer(w, i, c, c.verifiedSuccess(*wk.record)) })
-	default:
-		k.answer(w, i, c, c.ownFailure(outcome{fail: f}, true))
+		return
 	}
+	k.answer(w, i, c, c.ownFailure(outcome{fail: f}, true))
 }
 
 // beginsAtOnce: what a look-up has released is begun in the same

@@ -56,12 +56,16 @@ func runChild(encoded string) error {
 		return err
 	}
 	a.x.Store = &lethalStore{Store: store, at: a.at}
+	attempt, total := attemptDeadline, totalDeadline
+	if a.Last { // it has to end also on a machine that is busy
+		attempt, total = time.Second, 3*time.Second
+	}
 	a.x.Policy = toolexec.Policy{
-		Deadline: attemptDeadline, TotalDeadline: totalDeadline, MaxRetries: 2, MaxAttempts: -1,
+		Deadline: attempt, TotalDeadline: total, MaxRetries: 2, MaxAttempts: -1,
 		Backoff: toolexec.Backoff{Initial: 10 * time.Millisecond, Max: 50 * time.Millisecond},
 	}
 	a.sup = toolexec.Supervisor{Executor: &a.x, Every: 50 * time.Millisecond}
-	bound := a.bind()
+	bound := a.bind(attempt)
 	if a.Point == atRandom {
 		time.AfterFunc(time.Duration(a.Visit)*time.Millisecond, die)
 	}
@@ -89,9 +93,9 @@ func runChild(encoded string) error {
 
 type boundTool = *toolexec.Bound[payment, receipt]
 
-func (a *agent) bind() map[string]boundTool {
+func (a *agent) bind(patience time.Duration) map[string]boundTool {
 	verify := &toolexec.Verifier[payment, receipt]{
-		Lookup: a.lookUp, Authoritative: true, Settle: settle, Deadline: attemptDeadline, MaxChecks: a.Checks,
+		Lookup: a.lookUp, Authoritative: true, Settle: settle, Deadline: patience, MaxChecks: a.Checks,
 	}
 	key := func(in payment) string { return in.Step }
 	all := map[string]boundTool{}
@@ -178,7 +182,7 @@ func (a *agent) request(ctx context.Context, method, path string, form url.Value
 // settle waits until nothing is open, for as long as leases and settle windows
 // can take.
 func (a *agent) settle(ctx context.Context) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		open, _, err := a.sup.List(ctx, toolexec.Query{States: []toolexec.State{toolexec.StateInFlight, toolexec.StateUnknown}, Limit: 1})
 		if err == nil && len(open) == 0 {
 			return

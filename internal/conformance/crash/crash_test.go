@@ -93,7 +93,7 @@ func crash(t *testing.T, processes int) {
 	var next sync.Mutex // protects n
 	n := uint64(0)
 	var running sync.WaitGroup
-	for range parallel {
+	for range parallel / processes {
 		running.Go(func() {
 			for all.kills() < want && !t.Failed() {
 				next.Lock()
@@ -189,7 +189,7 @@ func runWorld(t *testing.T, seed uint64, processes int, all *tally) {
 // live starts a process and waits for its end. It reports whether it was
 // killed.
 func live(t *testing.T, l *ledger, j job) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), jobVariable+"="+j.encode())
