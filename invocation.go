@@ -281,7 +281,7 @@ func (i *invocation) settle(f *Failure) {
 // sentOr is EvidenceNotSent for a tool that marks its sends, while no mark of it
 // stands and it does not say that it succeeded. Called with mu held.
 func (i *invocation) sentOr(e Evidence) Evidence {
-	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking && e != EvidenceCommitted && !i.succeeded {
+	if i.call.t.marksSent && i.marks == 0 && i.sending != sendMarking && e != EvidenceCommitted && !(i.phase == phaseEnded && i.succeeded) {
 		return EvidenceNotSent
 	}
 	return e

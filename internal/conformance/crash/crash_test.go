@@ -75,10 +75,16 @@ func (t *tally) kills() (n int) {
 }
 
 // TestCrash: one process at a time on a database.
-func TestCrash(t *testing.T) { crash(t, 1) }
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash(t, 1)
+}
 
 // TestCrashTwoProcesses: two at once on one file, both with all the steps.
-func TestCrashTwoProcesses(t *testing.T) { crash(t, 2) }
+func TestCrashTwoProcesses(t *testing.T) {
+	t.Parallel()
+	crash(t, 2)
+}
 
 // parallel worlds spend most of their time waiting for leases to end.
 const parallel = 40
