@@ -68,7 +68,7 @@ func TestLaws(t *testing.T) {
 
 // TestLawsKeptSeeds runs again what once found something: an approval that ended while begin repeated a Save, and an
 // operation that a begin had stored, and then given up. Tools draw more than they did then (they take marks back), so the
-// second no longer meets what it found; TestBeginThatIsGivenUp and its like hold that.
+// second no longer meets what it found; TestBeginWhoseAnswerIsLostIsGivenBack holds that.
 func TestLawsKeptSeeds(t *testing.T) {
 	for _, seed := range []uint64{281, 2157} { // both are of worlds without supervisors
 		runLawsIn(t, drawLaws(seed), false)

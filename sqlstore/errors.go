@@ -50,6 +50,9 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if words := s.words(ctx, err); words != "" {
 		doing += ": " + words
 	}
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) { // drivers have words of their own for it
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
 	return &explained{doing, err}
 }
 

@@ -95,7 +95,7 @@ func schema(t *testing.T, e Engine) {
 			require.ErrorContains(t, err, "sqlstore: ")
 		}
 		_, err := sqlstore.Open(t.Context(), db, "oracle", sqlstore.Options{})
-		require.EqualError(t, err, `sqlstore: no such dialect: "oracle"`)
+		require.EqualError(t, err, `sqlstore: no such dialect: "oracle"; it is one of "sqlite", "postgresql" and "mysql"`)
 		_, err = sqlstore.Open(t.Context(), nil, e.Dialect, sqlstore.Options{})
 		require.EqualError(t, err, "sqlstore: Open needs a *sql.DB")
 		s := e.OpenOn(t, db, sqlstore.Options{Table: strings.Repeat("a", 40)})
