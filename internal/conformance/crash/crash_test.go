@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 50, "how many processes are killed at least, one at a time on a file, and half as many of two at once")
+	kills = flag.Int("kills", 20, "how many processes are killed at least, one at a time on a file, and half as many of two at once")
 	seed  = flag.Uint64("seed", 0, "of the schedules; 0: another one each time")
 )
 
