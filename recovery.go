@@ -287,7 +287,12 @@ func (r *Record) isSettled() bool {
 }
 
 // moved reports whether the record is where this call has brought it.
-func (c *call) moved() bool { return c.changed || c.session != nil }
+func (c *call) moved() bool {
+	if c.session != nil && c.session.unstored {
+		return false
+	}
+	return c.changed || c.session != nil
+}
 
 // tell calls OnSettled. The result of a commit may have to be loaded for it.
 func (s *Supervisor) tell(ctx context.Context, c *call) {
