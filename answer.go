@@ -152,8 +152,11 @@ func (c *call) ownFailure(out outcome, stored bool) head {
 	}
 	directive, next := advice(c.effect(), f, state)
 	wait := out.notBefore
+	if stored {
+		wait = c.wait(rec.NotBefore) // a look-up may have taken its time since
+	}
 	if next == NextVerifyOperation {
-		wait = max(c.wait(rec.NextCheckAt), out.notBefore)
+		wait = max(c.wait(rec.NextCheckAt), wait)
 	}
 	h := c.failure(f, state, directive, next, wait, left)
 	h.Unrecorded = !stored
@@ -203,7 +206,7 @@ func (c *call) standingAnswer() head {
 	case StateUnknown:
 		return c.standing(moveUnknown)
 	case StateAwaitingApproval:
-		if a := rec.Approval; a != nil && !a.Expires.IsZero() && !a.Expires.Time().After(c.storeNow()) {
+		if a := rec.Approval; a != nil && a.expired(c.storeNow()) {
 			return c.standing(moveExpired)
 		}
 		return c.standing(moveNeedApprove)

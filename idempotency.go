@@ -423,7 +423,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 		out.fail = unsentFailure(CodeGuardUnavailable, errLeaseShort)
 	}
 	rec, stored := s.end(out)
-	s.unstored = !stored
+	c.changed = stored
 	c.saw(rec)
 	switch {
 	case out.fail == nil:

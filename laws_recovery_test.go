@@ -18,14 +18,6 @@ import (
 
 // What the laws have found in supervisors, in its smallest form.
 
-// lawsBug skips a test of what is not mended yet.
-func lawsBug(t *testing.T, mended bool, what string) {
-	t.Helper()
-	if !mended {
-		t.Skip("BUG: " + what)
-	}
-}
-
 // lawsOnce is an Idempotent tool that tries once a call, under the ref a.
 func lawsOnce(t *testing.T, x *toolexec.Executor, tool toolexec.Tool[lawsIn, string]) (call func() toolexec.Envelope[string]) {
 	t.Helper()
@@ -38,7 +30,6 @@ func lawsOnce(t *testing.T, x *toolexec.Executor, tool toolexec.Tool[lawsIn, str
 
 // One settlement is told once, by the supervisor that stored it, also when another was at work on the same operation.
 func TestLawsOnSettledIsToldOnce(t *testing.T) {
-	lawsBug(t, lawsToldOnce, "OnSettled is told of what another supervisor has settled")
 	synctest.Test(t, func(t *testing.T) {
 		store := lawsHidden{new(toolexec.MemoryStore)}
 		var runs, looks, told atomic.Int64
@@ -84,7 +75,6 @@ func (s *lawsFailingSaves) Save(ctx context.Context, r toolexec.Record) (toolexe
 
 // What could not be stored is not told: the next pass may find it otherwise.
 func TestLawsOnSettledIsOfWhatIsStored(t *testing.T) {
-	lawsBug(t, lawsToldOnce, "OnSettled is told of an end that could not be stored")
 	synctest.Test(t, func(t *testing.T) {
 		store := &lawsFailingSaves{Store: new(toolexec.MemoryStore)}
 		x := &toolexec.Executor{Store: store}
@@ -222,7 +212,6 @@ func TestLawsGoexitInAPass(t *testing.T) {
 
 // The not_before of an answer is that of the record, however long a look-up took in between: a pass keeps to the record.
 func TestLawsNotBeforeIsTheRecords(t *testing.T) {
-	lawsBug(t, lawsExactWaits, "not_before is counted from the answer, not from the attempt")
 	synctest.Test(t, func(t *testing.T) {
 		var x toolexec.Executor
 		var runs atomic.Int64

@@ -225,9 +225,6 @@ func (r *lawsRun) told(a *lawsActor, s toolexec.Settled) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log("%s: %s v%d is settled: %s, %s", a.name, s.Record.Ref, s.Record.Version, s.Record.State, s.Envelope.CommitState)
-	if !lawsToldOnce {
-		return
-	}
 	var of *lawsSettlement
 	for _, one := range r.settled[s.Record.Key] {
 		if one.version <= s.Record.Version {
@@ -448,9 +445,7 @@ func (r *lawsRun) recovered() {
 	r.recoverAll()
 	r.stop()
 	r.leaders.Wait()
-	if lawsToldOnce {
-		r.locked(r.toldAll)
-	}
+	r.locked(r.toldAll)
 }
 
 // recoverAll lets every process that lives take passes until nothing is open, or that can be taken for never.

@@ -42,9 +42,7 @@ const (
 	lawsWaitersRead = true  // who waited for a call of its own process knows what is committed
 	lawsReadsWait   = false // also between processes and reads side by side: TestLawsReadWaitsAsTheRemoteSideWants
 	lawsLeases      = true  // TestLawsRunningOwnerKeepsItsLease
-	lawsToldOnce    = true  // TestLawsOnSettledIsToldOnce, TestLawsOnSettledIsOfWhatIsStored
 	lawsPassExits   = true  // TestLawsGoexitInAPass
-	lawsExactWaits  = false // BUG: TestLawsNotBeforeIsTheRecords
 )
 
 func TestLaws(t *testing.T) {

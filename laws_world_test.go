@@ -285,7 +285,7 @@ func (w *lawsWorld) mayDispatch(d *lawsDispatch, in lawsIn) {
 	if n := w.allowance[d.key]; d.spec.lifetime > 0 && n > d.spec.lifetime {
 		w.broken("L5", "dispatch %d of %s is number %d of %d", d.seq, d.key.Ref, n, d.spec.lifetime)
 	}
-	if t := w.notBefore[d.key]; time.Until(t) > w.cfg.slack() && (lawsExactWaits || d.actor == nil) {
+	if t := w.notBefore[d.key]; time.Until(t) > w.cfg.slack() {
 		w.broken("L5", "dispatch %d of %s is %v before not_before", d.seq, d.key.Ref, time.Until(t))
 	}
 	if d.spec.approval {

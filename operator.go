@@ -42,7 +42,7 @@ func (m *machine) approve(r *Record, digest string, s Statement, ttl time.Durati
 		return refusedIn(r, "approve", StateAwaitingApproval)
 	case r.Approval.Digest != digest:
 		return fmt.Errorf("%w: another call is held by now than the one that was reviewed; look again", ErrRefused)
-	case r.Approval.Decision == "" && !r.Approval.Expires.IsZero() && !r.Approval.Expires.Time().After(now):
+	case r.Approval.Decision == "" && r.Approval.expired(now):
 		return fmt.Errorf("%w: the call waited for a decision until %s; it has to be made again", ErrRefused, untilText(r.Approval.Expires))
 	}
 	r.Approval.Decision, r.Approval.Actor, r.Approval.Reason = decisionApproved, s.Actor, s.Evidence

@@ -268,7 +268,7 @@ func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
 	case !c.record.isSettled():
 		return Recovery{Due: 1, Open: 1}
 	}
-	if c.moved() && (c.record.DueAt().IsZero() || !s.mayRerun(&c.record)) {
+	if c.changed && (c.record.DueAt().IsZero() || !s.mayRerun(&c.record)) {
 		s.tell(ctx, c)
 	}
 	return Recovery{Due: 1, Settled: 1}
@@ -284,14 +284,6 @@ func (s *Supervisor) mayRerun(r *Record) bool {
 // isSettled: nothing is in doubt or under way.
 func (r *Record) isSettled() bool {
 	return r.State != StateInFlight && r.State != StateUnknown
-}
-
-// moved reports whether the record is where this call has brought it.
-func (c *call) moved() bool {
-	if c.session != nil && c.session.unstored {
-		return false
-	}
-	return c.changed || c.session != nil
 }
 
 // tell calls OnSettled. The result of a commit may have to be loaded for it.

@@ -284,7 +284,7 @@ func (s *session) abandonOnExit() {
 	s.mu.Unlock()
 	if !ended {
 		rec, stored := s.end(outcome{fail: s.call.exitFailure()})
-		s.unstored = !stored
+		s.unstored, s.call.changed = !stored, stored
 		s.call.saw(rec)
 	}
 }

@@ -247,6 +247,11 @@ type ApprovalRecord struct {
 	SpentBy  string  `json:"spent_by,omitempty"` // the ownership whose dispatch spent it
 }
 
+// expired reports whether the time for a decision, or to use it, is over.
+func (a *ApprovalRecord) expired(now time.Time) bool {
+	return !a.Expires.IsZero() && !a.Expires.Time().After(now)
+}
+
 // HistoryEntry is one step of an operation that did not succeed at once.
 type HistoryEntry struct {
 	At    Instant `json:"at,omitzero"`

@@ -169,7 +169,7 @@ func (m *machine) checkApproval(r *Record, in *intent, now time.Time) move {
 	case a == nil || a.Digest != in.digest || a.Spent:
 		m.hold(r, in)
 		return moveNeedApprove
-	case !a.Expires.IsZero() && !a.Expires.Time().After(now):
+	case a.expired(now):
 		m.hold(r, in)
 		return moveExpired
 	case a.Decision != decisionApproved:
@@ -188,7 +188,7 @@ func (r *Record) approves(in *intent, now time.Time) bool {
 // approved reports whether an approval is left to be spent.
 func (r *Record) approved(now time.Time) bool {
 	a := r.Approval
-	return a != nil && a.Decision == decisionApproved && !a.Spent && (a.Expires.IsZero() || a.Expires.Time().After(now))
+	return a != nil && a.Decision == decisionApproved && !a.Spent && !a.expired(now)
 }
 
 func (m *machine) hold(r *Record, in *intent) {

@@ -25,8 +25,11 @@ func (c *call) verify(ctx context.Context, goOn func() bool) {
 	defer cancel()
 	mayBegin := sync.OnceValue(func() bool { return c.mayStart(ctx) == nil && goOn() })
 	began := false
+	moved := false
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
+		was := r.State
 		c.t.verified(r, l)
+		moved = r.State != was // else somebody else has settled it
 		r.Unheard = r.Unheard || c.resumed && r.State == StateCommitted
 		if c.begun = false; r.State == StateReleased && c.isOf(r) && mayBegin() {
 			if !began && c.session != nil {
@@ -46,6 +49,7 @@ func (c *call) verify(ctx context.Context, goOn func() bool) {
 		return
 	}
 	c.saw(rec)
+	c.changed = moved
 }
 
 // gaveUp reports whether the caller has, or would at this moment.

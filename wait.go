@@ -77,8 +77,8 @@ func (s *Supervisor) isOver(c *call) bool {
 		return !r.worthRepeating() || !s.agrees(r) || !c.runnable()
 	case StateAwaitingApproval:
 		a := r.Approval
-		expired := a != nil && a.Decision == "" && !a.Expires.IsZero() && !a.Expires.Time().After(c.storeNow())
-		return expired || !r.DueAt().IsZero() && !s.agrees(r) || !c.runnable()
+		tooLate := a != nil && a.Decision == "" && a.expired(c.storeNow())
+		return tooLate || !r.DueAt().IsZero() && !s.agrees(r) || !c.runnable()
 	}
 	return false
 }

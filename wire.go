@@ -20,8 +20,8 @@ type retryWire struct {
 	MaxAttemptsRemaining int        `json:"max_attempts_remaining"`
 }
 
-// envelopeWire is the JSON form; the two shapes differ in which members are
-// present.
+// envelopeWire is what is decoded; AppendJSON writes the same members. The two
+// shapes differ in which are present.
 type envelopeWire struct {
 	OK           *bool           `json:"ok"`
 	Code         Code            `json:"code"`
