@@ -2,6 +2,8 @@ package toolexec_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -116,4 +118,51 @@ func approveHeld(s *toolexec.Supervisor, ctx context.Context, key toolexec.Key, 
 		digest = r.Approval.Digest
 	}
 	return s.Approve(ctx, key, digest, by, ttl)
+}
+
+// replanDying is a store whose process dies: it takes nothing any more.
+type replanDying struct {
+	toolexec.Store
+	dead atomic.Bool
+}
+
+func (s *replanDying) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	if s.dead.Load() {
+		return toolexec.Record{}, errors.New("the process is dead")
+	}
+	return s.Store.Save(ctx, r)
+}
+
+// A tool marked its commit, and its process died before the caller was answered: nobody heard of that commit either. An
+// ownership that ends in order has told its caller.
+func TestReplanIsGivenTheMarkedCommitOfADeadProcess(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprint("it dies ", dies), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := new(toolexec.MemoryStore)
+				effects := 0
+				bind := func(store toolexec.Store, marked func()) *toolexec.Bound[replanOrder, string] {
+					return toolexec.Bind(&toolexec.Executor{Store: store}, toolexec.Tool[replanOrder, string]{
+						Name: "refund", Run: func(ctx context.Context, _ replanOrder) (string, error) {
+							effects++
+							err := toolexec.MarkCommitted(ctx, "receipt")
+							marked()
+							return "receipt", err
+						},
+					})
+				}
+				first := &replanDying{Store: disk}
+				bind(first, func() { first.dead.Store(dies) }).Call(t.Context(), replanOrder{"ORD-1"})
+				time.Sleep(time.Minute)
+
+				second := bind(disk, func() {})
+				again := second.Call(t.Context(), replanOrder{"ORD-1"})
+				checkEnvelope(t, again)
+				assert.Equal(t, dies, again.Replayed)
+				assert.Equal(t, "receipt", again.Result)
+				assert.Equal(t, map[bool]int{false: 2, true: 1}[dies], effects)
+				assert.False(t, second.Call(t.Context(), replanOrder{"ORD-1"}).Replayed, "it was heard of now")
+			})
+		})
+	}
 }

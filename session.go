@@ -95,7 +95,7 @@ func (s *session) lastSuccess() *invocation {
 func (s *session) report() *report {
 	rep := &report{
 		nonce: s.nonce, identity: s.call.intent.fingerprint, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
-		late: s.answered, failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
+		late: s.answered || !s.ended, failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
 	}
 	for _, i := range s.tries {
 		i.mu.Lock()
