@@ -415,6 +415,23 @@ func TestLifetimeBudgetBoundsACall(t *testing.T) {
 	}
 }
 
+// A process that dies in its second attempt has spent two: where records outlive processes each dispatch is counted before
+// it is made.
+func TestLifetimeBudgetCountsBeforeTheDispatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := toolexec.Executor{Store: &caseDurable{Store: new(toolexec.MemoryStore)}}
+		var counted []int
+		b := toolexec.Bind(&x, execTool("w", toolexec.Write, func(ctx context.Context) error {
+			r, err := x.Store.Load(ctx, toolexec.Key{Ref: toolexec.OperationRef(ctx)})
+			counted = append(counted, r.Attempts)
+			return errors.Join(err, toolexec.NotSent(nil))
+		}))
+		caseChecked(t, b.Call(t.Context(), execOrder))
+		assert.Equal(t, []int{1, 2, 3}, counted)
+		caseClose(t, &x)
+	})
+}
+
 // What is committed loses its result and keeps its fact, until the published limit; what may have happened is never forgotten.
 func TestRetentionIsSeenByCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1094,7 +1094,7 @@ func TestErrorOfANestedCallIsAsCertainAsItsEnvelope(t *testing.T) {
 					n++
 					return row.ends[min(n, len(row.ends))-1]
 				}))
-				outer := toolexec.Bind(&x, caseTool{Name: "outer", Policy: toolexec.Policy{Deadline: 5 * time.Second}, Run: func(ctx context.Context, in caseOrder) (caseReceipt, error) {
+				outer := toolexec.Bind(&x, caseTool{Name: "outer", OneRequest: true, Policy: toolexec.Policy{Deadline: 5 * time.Second}, Run: func(ctx context.Context, in caseOrder) (caseReceipt, error) {
 					runs++
 					return inner.Func()(toolexec.WithOperationRef(ctx, toolexec.OperationRef(ctx)+"/inner"), in)
 				}})

@@ -141,21 +141,29 @@ func (c *call) guardedMinted(ctx context.Context) head {
 		return c.peek(f)
 	}
 	same := printKey{c.key.Scope, c.t.name, c.intent.fingerprint}
+	var left Record // where an equal call that was waited for left its operation
 	for {
 		f, mine := c.x.prints.enter(same)
 		if mine {
-			return c.ownPrint(ctx, same, f)
+			return c.ownPrint(ctx, same, f, &left)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
+		left = *f.record
 	}
 }
 
 // ownPrint runs the call while equal calls without a ref wait for it.
-func (c *call) ownPrint(ctx context.Context, same printKey, f *flight) head {
+func (c *call) ownPrint(ctx context.Context, same printKey, f *flight, left *Record) head {
 	defer c.x.prints.leave(same, f, &c.record)
 	open, err := c.findOpen(ctx, same)
+	if err != nil && left.IsOpen() { // no time to ask, and it is known all the same
+		c.adopt(left.Key)
+		if c.now = time.Now(); c.outOfTime() {
+			return c.timeUp()
+		}
+	}
 	if err != nil {
 		return c.guardUnavailable(err)
 	}

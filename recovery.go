@@ -430,13 +430,10 @@ func (c *call) change(apply func(*Record)) error {
 	defer cancel()
 	rec, err := c.x.update(ctx, c.record, func(r *Record) error {
 		lost := c.t.reclaim(r, c.storeNow())
-		if r.State == StateInFlight || r.State == StateCommitted {
-			return errOwnerLost // a living owner has it, or has ended it
-		}
 		was := r.State
 		apply(r)
 		if !lost && was != StateUnknown && r.State == was {
-			return errOwnerLost // somebody else has settled it
+			return errOwnerLost // a living owner has it, or it is settled
 		}
 		return nil
 	})

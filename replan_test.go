@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,4 +166,55 @@ func TestReplanIsGivenTheMarkedCommitOfADeadProcess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// replanSlowListing is shared by processes: no ability but the three methods, and a listing takes as long as one over a
+// network.
+type replanSlowListing struct{ toolexec.Store }
+
+func (s replanSlowListing) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
+	select {
+	case <-time.After(5 * time.Millisecond):
+		return s.Store.List(ctx, q)
+	case <-ctx.Done():
+		return nil, toolexec.Cursor{}, ctx.Err()
+	}
+}
+
+// Two calls without a ref wait for an equal one of another process. The second
+// gets its turn when its own time is all but up. It has waited for an operation
+// that may have an effect, so it must not say that nothing has happened.
+func TestReplanWaiterWithoutTimeNamesWhatItWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := replanSlowListing{new(toolexec.MemoryStore)}
+		elsewhere, here := toolexec.Executor{Store: store}, toolexec.Executor{Store: store}
+		sent := make(chan struct{})
+		run := func(context.Context, replanOrder) (string, error) { <-sent; return "receipt", nil }
+		policy := toolexec.Policy{Deadline: time.Minute, TotalDeadline: time.Minute}
+		owner := toolexec.Bind(&elsewhere, toolexec.Tool[replanOrder, string]{Name: "refund", Run: run, Policy: policy})
+		refund := toolexec.Bind(&here, toolexec.Tool[replanOrder, string]{Name: "refund", Run: run})
+
+		var running sync.WaitGroup
+		var first toolexec.Envelope[string]
+		running.Go(func() { first = owner.Call(t.Context(), replanOrder{"ORD-1"}) })
+		time.Sleep(time.Second)
+		waiters := make([]toolexec.Envelope[string], 2)
+		for i := range waiters {
+			running.Go(func() { waiters[i] = refund.Call(t.Context(), replanOrder{"ORD-1"}) })
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(30 * time.Second)
+		close(sent)
+		running.Wait()
+
+		require.True(t, first.OK)
+		for i, env := range waiters {
+			checkEnvelope(t, env)
+			assert.Equal(t, toolexec.CodeOperationInProgress, env.Code, "waiter %d", i)
+			assert.Equal(t, toolexec.CommitUnknown, env.CommitState, "waiter %d: the effect exists", i)
+			assert.Equal(t, first.OperationRef, env.OperationRef, "waiter %d", i)
+		}
+		require.NoError(t, elsewhere.Close(t.Context()))
+		require.NoError(t, here.Close(t.Context()))
+	})
 }

@@ -32,7 +32,8 @@ type Supervisor struct {
 	// without one does not know of the second run.
 	Rerun func(Record) bool
 	// OnSettled is told of each operation that a pass has brought to an end, or to
-	// where its caller or a person must go on. It is called concurrently, at most
+	// where its caller or a person must go on; what a call or a person settles is
+	// not told. It is called concurrently, at most
 	// once for each such step, and not at all when the process dies in between, or
 	// the store's answer to that step is lost: List shows the commits that no caller was told of with
 	// Query{Open: true}. Its ctx does not end with that of Run, which waits for it.

@@ -724,6 +724,26 @@ func TestCallerWhoGaveUpIsToldTheRecord(t *testing.T) {
 	}
 }
 
+// TestLookUpOfACallerWhoGaveUpDoesNotCount: it was broken off, and the verifier failed at nothing.
+func TestLookUpOfACallerWhoGaveUpDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := new(toolexec.Executor)
+		ctx, cancel := context.WithTimeout(toolexec.WithOperationRef(t.Context(), "r"), 100*time.Millisecond)
+		defer cancel()
+		b := toolexec.Bind(x, attackDoubtful(toolexec.Write, func(ctx context.Context, _ string, _ caseOrder) (toolexec.Finding[caseReceipt], error) {
+			<-ctx.Done()
+			return toolexec.Finding[caseReceipt]{}, ctx.Err()
+		}))
+		caseChecked(t, b.Call(ctx, execOrder))
+		r, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), attackKey)
+		require.NoError(t, err)
+		assert.Equal(t, toolexec.StateUnknown, r.State)
+		assert.Zero(t, r.Checks)
+		assert.Nil(t, r.Verification)
+		caseClose(t, x)
+	})
+}
+
 // TestCallerWhoGaveUpWithoutAStore: what an earlier call did under the ref cannot be known.
 func TestCallerWhoGaveUpWithoutAStore(t *testing.T) {
 	store := &truthStore{Store: new(toolexec.MemoryStore)}
@@ -1012,6 +1032,44 @@ func TestBeginWhoseAnswerIsLostIsGivenBack(t *testing.T) {
 		assert.Equal(t, toolexec.StateReleased, r.State)
 		caseClose(t, x)
 	})
+}
+
+// TestBeginThatIsGivenUpIsGivenBack: the first Save was stored, its answer lost, and then the store was down for a while. The
+// call has ended, the tool never ran, and nobody but this process knows that the operation has no owner.
+func TestBeginThatIsGivenUpIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &supervisorShaky{Store: new(toolexec.MemoryStore)}
+		x := &toolexec.Executor{Store: store}
+		b := toolexec.Bind(x, execTool("refund", toolexec.Write, observeOK))
+		ctx := toolexec.WithOperationRef(t.Context(), "r1")
+		e := caseChecked(t, b.Call(ctx, execOrder))
+		assert.Equal(t, toolexec.CodeGuardUnavailable, e.Code)
+		assert.Equal(t, toolexec.CommitUnknown, e.CommitState)
+		assert.Equal(t, 3, store.saves)
+		time.Sleep(time.Second) // less than the lease
+		r, err := store.Load(ctx, toolexec.Key{Ref: "r1"})
+		require.NoError(t, err)
+		assert.Equal(t, toolexec.StateReleased, r.State)
+		assert.True(t, caseChecked(t, b.Call(ctx, execOrder)).OK)
+		caseClose(t, x)
+	})
+}
+
+// supervisorShaky takes the first Save and does not say so, and fails the next two.
+type supervisorShaky struct {
+	toolexec.Store
+	saves int
+}
+
+func (s *supervisorShaky) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
+	s.saves++
+	if s.saves > 3 {
+		return s.Store.Save(ctx, r)
+	}
+	if s.saves == 1 {
+		_, _ = s.Store.Save(ctx, r)
+	}
+	return toolexec.Record{}, errors.New("the connection was lost")
 }
 
 // supervisorDeaf stores, and then may be slow to say so, or not say it at all.

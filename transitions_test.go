@@ -831,6 +831,45 @@ func TestTransitionsOfLateEvidence(t *testing.T) {
 	})
 }
 
+// A ref belongs to one tool, also while its operation would take other arguments.
+func TestTransitionsOfAnotherTool(t *testing.T) {
+	for state, failure := range map[toolexec.State]error{
+		toolexec.StateReleased: toolexec.NotSent(nil), toolexec.StateRejected: toolexec.Invalid("order_id", ""), toolexec.StateCommitted: nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x := &toolexec.Executor{Policy: toolexec.Policy{MaxRetries: -1}}
+			ctx := toolexec.WithOperationRef(t.Context(), "r")
+			caseChecked(t, toolexec.Bind(x, execTool("w", toolexec.Write, func(context.Context) error { return failure })).Call(ctx, execOrder))
+			ran := false
+			other := toolexec.Bind(x, execTool("other", toolexec.Write, func(context.Context) error { ran = true; return nil }))
+			time.Sleep(time.Minute)
+			assert.Equal(t, toolexec.CodeOperationRefReused, caseChecked(t, other.Call(ctx, execOrder)).Code, "%s", state)
+			assert.False(t, ran)
+			r, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), toolexec.Key{Ref: "r"})
+			require.NoError(t, err)
+			assert.Equal(t, []any{state, "w"}, []any{r.State, r.Tool})
+		})
+	}
+}
+
+// An input that the tool could not even send was refused by nobody: the same call runs again.
+func TestTransitionsOfARefusalThatWasNeverSent(t *testing.T) {
+	for evidence, want := range map[toolexec.Evidence]toolexec.State{
+		toolexec.EvidenceNotSent: toolexec.StateReleased, toolexec.EvidenceRejected: toolexec.StateRejected,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x := new(toolexec.Executor)
+			b := toolexec.Bind(x, execTool("w", toolexec.Write, func(context.Context) error {
+				return &toolexec.Failure{Code: toolexec.CodeInvalidArguments, Evidence: evidence}
+			}))
+			caseChecked(t, b.Call(toolexec.WithOperationRef(t.Context(), "r"), execOrder))
+			r, err := (&toolexec.Supervisor{Executor: x}).Get(t.Context(), toolexec.Key{Ref: "r"})
+			require.NoError(t, err)
+			assert.Equal(t, want, r.State, "%v", evidence)
+		})
+	}
+}
+
 func TestTransitionsOfRejected(t *testing.T) {
 	first := "nc fix ci INVALID_ARGUMENTS left=1 runs=1"
 	unnamed := truthFail(toolexec.Rejected(toolexec.CodeInvalidArguments, errTruth))
