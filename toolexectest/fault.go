@@ -1,15 +1,10 @@
 package toolexectest
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"reflect"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"testing"
 	"time"
 
 	"github.com/toolexec/toolexec"
@@ -26,6 +21,13 @@ var ErrInjected = errors.New("toolexectest: injected fault")
 type Fault struct {
 	Request Leg // before the effect
 	Answer  Leg // after it
+
+	// Duplicate is how often the request arrives beside the first time, one after
+	// another. The first answer counts.
+	Duplicate int
+	// For is how long the fault lasts: attempts that start within that time of the
+	// one that it befalls first meet it too, instead of a step of their own.
+	For time.Duration
 }
 
 // Leg is how one way fails: by omission, timing, crash or value. The zero Leg
@@ -46,8 +48,20 @@ type Leg struct {
 	Panic any
 	// Goexit ends the attempt's goroutine.
 	Goexit bool
+	// Crash, if not nil, is a process that dies here; the attempt ends with
+	// [ErrCrashed].
+	Crash *Process
 	// Empty ends the attempt with the zero result and no error.
 	Empty bool
+	// Garble ends the attempt with a result of the wrong shape and no error: JSON
+	// that breaks off for a [encoding/json.RawMessage], text that is not UTF-8 for a
+	// string, a member that nobody knows for a map or an any, the zero result for
+	// every other type, which cannot hold a wrong shape.
+	Garble bool
+	// Huge, if not 0, ends the attempt with a result of at least so many bytes as
+	// JSON, and no error: texts and lists in it are made longer. It panics at [Wrap]
+	// when the result has no place for them.
+	Huge int
 	// Result, if not nil, ends the attempt with this result and no error. It must be
 	// of the function's result type.
 	Result any
@@ -60,10 +74,11 @@ func OK() Fault { return Fault{} }
 func NotSent() Fault { return FailRequest(toolexec.NotSent(ErrInjected)) }
 
 // DropRequest loses the request: no effect, and no answer until the context
-// ends.
+// ends. The literature calls it a send omission.
 func DropRequest() Fault { return Fault{Request: Leg{Drop: true}} }
 
 // DropAnswer has the effect and loses the answer: none until the context ends.
+// The literature calls it a receive omission, or a lost acknowledgement.
 func DropAnswer() Fault { return Fault{Answer: Leg{Drop: true}} }
 
 // DelayRequest has the effect d late: after the attempt, if its context ends
@@ -85,13 +100,96 @@ func Refuse(c toolexec.Class) Fault {
 	return FailRequest(&toolexec.Failure{Class: c, Evidence: toolexec.EvidenceRejected, Err: ErrInjected})
 }
 
+// RateLimited is a refusal by the remote side that says when to come again: d
+// later.
+func RateLimited(d time.Duration) Fault {
+	return FailRequest(&toolexec.Failure{
+		Code: toolexec.CodeRateLimited, Evidence: toolexec.EvidenceRejected, RetryAfter: d, Err: ErrInjected,
+	})
+}
+
+// Hang holds the attempt for d before its effect, whatever its context says.
+func Hang(d time.Duration) Fault { return Fault{Request: Leg{Hang: d}} }
+
+// PanicRequest panics with v before the effect.
+func PanicRequest(v any) Fault { return Fault{Request: Leg{Panic: v}} }
+
+// PanicAnswer panics with v after the effect.
+func PanicAnswer(v any) Fault { return Fault{Answer: Leg{Panic: v}} }
+
+// ExitRequest calls runtime.Goexit before the effect.
+func ExitRequest() Fault { return Fault{Request: Leg{Goexit: true}} }
+
+// ExitAnswer calls runtime.Goexit after the effect.
+func ExitAnswer() Fault { return Fault{Answer: Leg{Goexit: true}} }
+
+// CrashRequest is the death of p before the effect.
+func CrashRequest(p *Process) Fault { return Fault{Request: Leg{Crash: p}} }
+
+// CrashAnswer is the death of p after the effect, before the answer is read.
+func CrashAnswer(p *Process) Fault { return Fault{Answer: Leg{Crash: p}} }
+
+// Lie is a success without the effect, with the result v; nil stands for the
+// zero result. Of a look-up v may be a [toolexec.Verdict]; see [WrapLookup].
+func Lie(v any) Fault {
+	if v == nil {
+		return Fault{Request: Leg{Empty: true}}
+	}
+	return Fault{Request: Leg{Result: v}}
+}
+
+// EmptyAnswer has the effect and answers with the zero result.
+func EmptyAnswer() Fault { return Fault{Answer: Leg{Empty: true}} }
+
+// GarbleAnswer has the effect and answers with a result of the wrong shape; see
+// [Leg].
+func GarbleAnswer() Fault { return Fault{Answer: Leg{Garble: true}} }
+
+// HugeAnswer has the effect and answers with a result of at least n bytes.
+func HugeAnswer(n int) Fault { return Fault{Answer: Leg{Huge: n}} }
+
+// Duplicate delivers the request n times beside the first.
+func Duplicate(n int) Fault { return Fault{Duplicate: n} }
+
+// Outage is f for a time: all attempts that start within d of the first that
+// meets it meet it too.
+func Outage(d time.Duration, f Fault) Fault {
+	f.For = d
+	return f
+}
+
 // String says what the fault does: "answer dropped".
 func (f Fault) String() string {
-	words := slices.Concat(f.Request.words("request"), f.Answer.words("answer"))
+	var words []string
+	for _, way := range f.ways() {
+		words = append(words, way...)
+	}
 	if len(words) == 0 {
 		return "no fault"
 	}
-	return strings.Join(words, ", ")
+	s := strings.Join(words, ", ")
+	if f.For > 0 {
+		s += ", for " + f.For.String()
+	}
+	return s
+}
+
+// The ways on which a fault strikes.
+const (
+	onRequest = iota
+	onDelivery
+	onAnswer
+	numWays
+)
+
+// ways says what happens on each way.
+func (f *Fault) ways() (out [numWays][]string) {
+	out[onRequest] = f.Request.words("request")
+	if f.Duplicate > 0 {
+		out[onDelivery] = []string{"request duplicated " + strconv.Itoa(f.Duplicate) + " time(s)"}
+	}
+	out[onAnswer] = f.Answer.words("answer")
+	return out
 }
 
 // words says what happens on this way.
@@ -118,7 +216,10 @@ func (l *Leg) ends() (words []string) {
 		{l.Err != nil, "failed"},
 		{l.Panic != nil, "panicked"},
 		{l.Goexit, "exited"},
+		{l.Crash != nil, "crashed"},
 		{l.Empty, "emptied"},
+		{l.Garble, "garbled"},
+		{l.Huge != 0, "grown to " + strconv.Itoa(l.Huge) + " bytes"},
 		{l.Result != nil, "replaced"},
 	} {
 		if end.is {
@@ -138,209 +239,15 @@ func (f *Fault) problem() string {
 		return "one way can end in one manner only"
 	case len(request) > 0 && !f.Answer.isZero():
 		return "there is no answer to spoil when the request ends the attempt"
+	case len(request) > 0 && f.Duplicate > 0:
+		return "a request that does not arrive cannot arrive twice"
+	case f.Duplicate < 0:
+		return "a request cannot arrive less than once"
+	case slices.Min([]time.Duration{f.For, f.Request.Hang, f.Request.Delay, f.Answer.Hang, f.Answer.Delay}) < 0,
+		f.Request.Huge < 0, f.Answer.Huge < 0:
+		return "a time or a size cannot be negative"
+	case f.For > 0 && f.Duplicate == 0 && f.Request.isZero() && f.Answer.isZero():
+		return "there is no fault that could last"
 	}
 	return ""
-}
-
-// Plan says which fault befalls which attempt. Make it with [Script]; the zero
-// Plan has none. Its methods are safe for concurrent use. It must not be copied.
-type Plan struct {
-	steps []Fault // read-only
-	late  sync.WaitGroup
-
-	mu       sync.Mutex // protects what follows
-	attempts int
-	struck   map[strike]bool
-}
-
-// strike names one way of one step.
-type strike struct {
-	step   int
-	answer bool
-}
-
-// Script returns the plan by which the n-th attempt meets the n-th step;
-// attempts after the last step meet no fault. Attempts are counted in the order
-// in which they start, over all functions that are wrapped with the plan. It
-// panics when a step contradicts itself.
-func Script(steps ...Fault) *Plan {
-	for i := range steps {
-		if problem := steps[i].problem(); problem != "" {
-			panic(fmt.Sprintf("toolexectest: Script: step %d (%v): %s", i+1, steps[i], problem))
-		}
-	}
-	return &Plan{steps: slices.Clone(steps)}
-}
-
-// Attempts returns how many attempts have started.
-func (p *Plan) Attempts() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.attempts
-}
-
-// Unfired says, a line each, which faults of the script have not struck: their
-// attempt was not made, or ended sooner.
-func (p *Plan) Unfired() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var out []string
-	for i, f := range p.steps {
-		for _, way := range []struct {
-			name string
-			leg  Leg
-			id   strike
-		}{{"request", f.Request, strike{i, false}}, {"answer", f.Answer, strike{i, true}}} {
-			if !way.leg.isZero() && !p.struck[way.id] {
-				out = append(out, fmt.Sprintf("step %d of %d: %s: did not fire in %d attempt(s)",
-					i+1, len(p.steps), strings.Join(way.leg.words(way.name), ", "), p.attempts))
-			}
-		}
-	}
-	return out
-}
-
-// Check fails t for each fault of the script that has not struck: a test that
-// passes without its fault proves nothing.
-func (p *Plan) Check(t testing.TB) {
-	t.Helper()
-	for _, line := range p.Unfired() {
-		t.Error("toolexectest: " + line)
-	}
-}
-
-// Wait returns when the requests that outlived their attempts have arrived. Call
-// it when no more attempts are made, and in a [testing/synctest] bubble before the
-// test ends.
-func (p *Plan) Wait() { p.late.Wait() }
-
-// next counts an attempt and returns its fault.
-func (p *Plan) next() (step int, f Fault) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	step = p.attempts
-	p.attempts++
-	if step < len(p.steps) {
-		f = p.steps[step]
-	}
-	return step, f
-}
-
-func (p *Plan) strikes(step int, answer bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.struck == nil {
-		p.struck = make(map[strike]bool)
-	}
-	p.struck[strike{step, answer}] = true
-}
-
-// Wrap returns f with the faults of p around it: f is the effect. It panics when
-// a step's Result is not an Out. A late request runs f on a goroutine of its own,
-// with the values of the attempt's context but not its end; its answer is lost,
-// a panic included.
-func Wrap[In, Out any](p *Plan, f func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
-	for i, s := range p.steps {
-		for _, r := range []any{s.Request.Result, s.Answer.Result} {
-			if _, ok := r.(Out); r != nil && !ok {
-				panic(fmt.Sprintf("toolexectest: Wrap: step %d replaces the result by a %T, but the function returns a %v",
-					i+1, r, reflect.TypeFor[Out]()))
-			}
-		}
-	}
-	return func(ctx context.Context, in In) (Out, error) {
-		step, fault := p.next()
-		w := &wrapped[Out]{plan: p, step: step, fault: &fault, effect: func(ctx context.Context) (Out, error) { return f(ctx, in) }}
-		return w.run(ctx)
-	}
-}
-
-// wrapped is one attempt.
-type wrapped[Out any] struct {
-	plan   *Plan
-	step   int
-	fault  *Fault
-	effect func(context.Context) (Out, error)
-}
-
-func (w *wrapped[Out]) run(ctx context.Context) (out Out, err error) {
-	if request := &w.fault.Request; !request.isZero() {
-		w.plan.strikes(w.step, false)
-		left, inTime := request.travel(ctx)
-		if !inTime && len(request.ends()) == 0 {
-			w.arriveLate(ctx, left)
-		}
-		if !inTime {
-			return out, context.Cause(ctx)
-		}
-		if ended, out, err := end[Out](ctx, request); ended {
-			return out, err
-		}
-	}
-	out, err = w.effect(ctx)
-	if answer := &w.fault.Answer; !answer.isZero() {
-		w.plan.strikes(w.step, true)
-		if _, inTime := answer.travel(ctx); !inTime {
-			return *new(Out), context.Cause(ctx)
-		}
-		if ended, out, err := end[Out](ctx, answer); ended {
-			return out, err
-		}
-	}
-	return out, err
-}
-
-// arriveLate lets the request arrive although its attempt is over. Nobody waits
-// for the answer, so whatever was to befall that has befallen it.
-func (w *wrapped[Out]) arriveLate(ctx context.Context, left time.Duration) {
-	w.plan.strikes(w.step, true)
-	ctx = context.WithoutCancel(ctx)
-	w.plan.late.Go(func() {
-		defer func() { _ = recover() }()
-		time.Sleep(left)
-		_, _ = w.effect(ctx)
-	})
-}
-
-// travel lets the times of l pass. inTime is false when the context ended first,
-// left before the message would have arrived. At the very instant of a deadline
-// the deadline wins, so that runs in fake time are all alike.
-func (l *Leg) travel(ctx context.Context) (left time.Duration, inTime bool) {
-	time.Sleep(l.Hang)
-	if l.Delay <= 0 {
-		return 0, true
-	}
-	arrives := time.Now().Add(l.Delay)
-	if deadline, ok := ctx.Deadline(); ok && !deadline.After(arrives) {
-		<-ctx.Done()
-		return time.Until(arrives), false
-	}
-	timer := time.NewTimer(l.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return 0, true
-	case <-ctx.Done():
-		return time.Until(arrives), false
-	}
-}
-
-// end ends the attempt as l says, if it does.
-func end[Out any](ctx context.Context, l *Leg) (ended bool, out Out, err error) {
-	switch {
-	case l.Drop:
-		<-ctx.Done()
-		return true, out, context.Cause(ctx)
-	case l.Err != nil:
-		return true, out, l.Err
-	case l.Panic != nil:
-		panic(l.Panic)
-	case l.Goexit:
-		runtime.Goexit()
-	case l.Empty:
-		return true, out, nil
-	case l.Result != nil:
-		return true, l.Result.(Out), nil //nolint:forcetypeassert // Wrap has checked it
-	}
-	return false, out, nil
 }

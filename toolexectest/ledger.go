@@ -18,7 +18,14 @@ type Ledger struct {
 	// Dedupe makes it remember refs: another request with one that it has seen has
 	// no effect. A request without a ref cannot be told from another.
 	Dedupe bool
-	// Lag is how long look-ups do not see an effect yet, as if they read a copy.
+	// Window is how long it remembers a ref, from the request that it accepted.
+	// Zero: for ever.
+	Window time.Duration
+	// Settle is how long after its request an effect comes: until then the request
+	// is accepted and nothing is to be seen of it.
+	Settle time.Duration
+	// Lag is how long look-ups do not see an effect that there is, as if they read a
+	// copy.
 	Lag time.Duration
 
 	mu       sync.Mutex // protects what follows
@@ -28,14 +35,15 @@ type Ledger struct {
 
 // Entry is one effect.
 type Entry struct {
-	N     int // from 1, in the order of the effects
+	N     int // from 1, in the order of the requests
 	Ref   string
 	Value any
-	At    time.Time
+	At    time.Time // of the effect
 }
 
-// Record is a request: it has the effect v under ref and returns its entry, or
-// that of the first request with ref when the ledger dedupes.
+// Record is a request: it has the effect v under ref, at once or when Settle has
+// passed, and returns its entry, or that of the earlier request with ref that the
+// ledger still remembers.
 func (l *Ledger) Record(ref string, v any) Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,14 +51,26 @@ func (l *Ledger) Record(ref string, v any) Entry {
 		l.requests = make(map[string]int)
 	}
 	l.requests[ref]++
-	if l.Dedupe && ref != "" {
-		if i := slices.IndexFunc(l.entries, func(e Entry) bool { return e.Ref == ref }); i >= 0 {
-			return l.entries[i]
-		}
+	if e, ok := l.remembered(ref); ok {
+		return e
 	}
-	e := Entry{N: len(l.entries) + 1, Ref: ref, Value: v, At: time.Now()}
+	e := Entry{N: len(l.entries) + 1, Ref: ref, Value: v, At: time.Now().Add(l.Settle)}
 	l.entries = append(l.entries, e)
 	return e
+}
+
+// remembered is the newest entry of ref, if the ledger dedupes and still knows it.
+// Called with mu held.
+func (l *Ledger) remembered(ref string) (e Entry, ok bool) {
+	if !l.Dedupe || ref == "" {
+		return e, false
+	}
+	for _, e = range slices.Backward(l.entries) {
+		if e.Ref == ref {
+			return e, l.Window <= 0 || time.Since(e.At.Add(-l.Settle)) < l.Window
+		}
+	}
+	return e, false
 }
 
 // Requests returns how many requests with ref arrived: more than it has effects
@@ -61,32 +81,29 @@ func (l *Ledger) Requests(ref string) int {
 	return l.requests[ref]
 }
 
-// Effects returns how many effects ref has.
-func (l *Ledger) Effects(ref string) int { return len(l.under(ref, 0)) }
-
-// Total returns how many effects there are.
-func (l *Ledger) Total() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.entries)
+// Effects returns how many effects ref has by now.
+func (l *Ledger) Effects(ref string) int {
+	return len(l.seen(0, func(e Entry) bool { return e.Ref == ref }))
 }
 
-// Entries returns all effects in their order; the slice is the caller's own.
-func (l *Ledger) Entries() []Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.entries)
-}
+// Total returns how many effects there are by now.
+func (l *Ledger) Total() int { return len(l.Entries()) }
+
+// Entries returns all effects that there are by now, in the order of their
+// requests; the slice is the caller's own.
+func (l *Ledger) Entries() []Entry { return l.seen(0, func(Entry) bool { return true }) }
 
 // Visible returns the effects of ref that look-ups see by now.
-func (l *Ledger) Visible(ref string) []Entry { return l.under(ref, l.Lag) }
+func (l *Ledger) Visible(ref string) []Entry {
+	return l.seen(l.Lag, func(e Entry) bool { return e.Ref == ref })
+}
 
-// under returns the effects of ref that are at least age old.
-func (l *Ledger) under(ref string, age time.Duration) (found []Entry) {
+// seen returns the effects that are at least age old, of those that are wanted.
+func (l *Ledger) seen(age time.Duration, wanted func(Entry) bool) (found []Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		if e.Ref == ref && time.Since(e.At) >= age {
+		if time.Since(e.At) >= age && wanted(e) {
 			found = append(found, e)
 		}
 	}

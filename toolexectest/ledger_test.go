@@ -147,3 +147,43 @@ func TestLedgerAsVerifier(t *testing.T) {
 		})
 	}
 }
+
+// A ref is remembered from the request that was accepted, and no longer than the
+// window.
+func TestLedgerWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := toolexectest.Ledger{Dedupe: true, Window: time.Minute, Settle: time.Hour}
+		var got []int
+		for _, pause := range []time.Duration{0, time.Minute - 1, 1, time.Minute - 1, 1} {
+			time.Sleep(pause)
+			got = append(got, l.Record("a", nil).N)
+		}
+		assert.Equal(t, []int{1, 1, 2, 2, 3}, got)
+		assert.Equal(t, 5, l.Requests("a"))
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, 3, l.Effects("a"))
+	})
+}
+
+// An accepted request has its effect later; only then there is something to see.
+func TestLedgerSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := toolexectest.Ledger{Dedupe: true, Settle: 3 * time.Second, Lag: 2 * time.Second}
+		look := toolexectest.Lookup[int, string](&l)
+		seen := func() (out [4]int) {
+			f, err := look(t.Context(), "a", 0)
+			require.NoError(t, err)
+			return [4]int{l.Effects("a"), l.Total(), len(l.Entries()), int(f.Verdict)}
+		}
+		assert.Equal(t, time.Now().Add(3*time.Second), l.Record("a", "receipt").At)
+		absent, found := int(toolexec.NoEffect), int(toolexec.FoundEffect)
+		assert.Equal(t, [4]int{0, 0, 0, absent}, seen())
+		assert.Equal(t, 1, l.Record("a", "receipt").N, "it is remembered already")
+		time.Sleep(3*time.Second - 1)
+		assert.Equal(t, [4]int{0, 0, 0, absent}, seen())
+		time.Sleep(1)
+		assert.Equal(t, [4]int{1, 1, 1, absent}, seen(), "there, and the copy lags")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, [4]int{1, 1, 1, found}, seen())
+	})
+}
