@@ -15,7 +15,7 @@ import (
 // The built-in ladder says what errors of the standard library, and of drivers
 // that behave alike, mean. It goes by type, sentinel and behaviour, never by
 // text: texts get reworded, translated, and written by whoever is at the other
-// end.
+// end. The one exception can only take certainty away, see untyped.
 //
 // It is asked last and sees no adapter's trace, so where an error has two
 // meanings it gives the careful one. A write in doubt is renamed
@@ -84,6 +84,14 @@ var namedTypes = map[string]rung{
 	"crypto/x509.UnhandledCriticalExtension": doubtful(CodeTLSVerificationFailed),
 	"crypto/x509.UnknownAuthorityError":      doubtful(CodeTLSVerificationFailed),
 	"net/http.MaxBytesError":                 doubtful(CodeResultTooLarge),
+	// HTTP/2: the stream was reset, or the connection ended. That a stream was refused
+	// is seen by an adapter alone, since net/http sends such a request again.
+	"net/http.http2StreamError":              doubtful(CodeOutcomeUnknown),
+	"net/http.http2ConnectionError":          doubtful(CodeOutcomeUnknown),
+	"net/http.http2GoAwayError":              doubtful(CodeOutcomeUnknown),
+	"golang.org/x/net/http2.StreamError":     doubtful(CodeOutcomeUnknown),
+	"golang.org/x/net/http2.ConnectionError": doubtful(CodeOutcomeUnknown),
+	"golang.org/x/net/http2.GoAwayError":     doubtful(CodeOutcomeUnknown),
 	// Up to pgx 5.12.0 receiveMessage returns this too, after the statement was sent,
 	// and it says SafeToRetry: from 5.9.0 on any Exec whose connection is lost ends
 	// so (seen). Those from before sending look the same, so they prove nothing.
@@ -151,6 +159,81 @@ var sqlStates = map[string]rung{
 	// drivers have no behaviour that tells which it was.
 	"58": doubtful(CodeToolFailed), // system_error
 	"XX": doubtful(CodeToolFailed), // internal_error
+}
+
+// mysqlNumbers are those of the server errors of MySQL and MariaDB (their
+// reference of error messages). Such an error undoes its statement and leaves the
+// transaction open, but for a deadlock; so it speaks for one request, where one
+// of PostgreSQL speaks for the transaction. That holds for InnoDB: a table that is
+// not transactional keeps what a statement did before it failed.
+//
+// What is not listed is left unrecognised, as 1644 is, a SIGNAL: what the
+// application means by it.
+var mysqlNumbers = map[uint64]rung{
+	1040: refusing(CodeDependencyUnavailable),  // too many connections
+	1129: refusing(CodeDependencyUnavailable),  // host is blocked
+	1203: refusing(CodeDependencyUnavailable),  // too many connections of the user
+	1226: refusing(CodeDependencyUnavailable),  // a limit of the user
+	1045: refusing(CodeAuthenticationRequired), // access denied
+	1698: refusing(CodeAuthenticationRequired),
+	1044: refusing(CodePermissionDenied), // to the database
+	1142: refusing(CodePermissionDenied), // to the table
+	1143: refusing(CodePermissionDenied), // to the column
+	1227: refusing(CodePermissionDenied), // needs a privilege
+	1370: refusing(CodePermissionDenied), // to the routine
+	1049: refusing(CodeConfigError),      // unknown database
+	1054: refusing(CodeConfigError),      // unknown column
+	1064: refusing(CodeConfigError),      // syntax
+	1146: refusing(CodeConfigError),      // no such table
+	1305: refusing(CodeConfigError),      // no such routine
+
+	1048: refusing(CodeInvalidArguments), // a column cannot be null
+	1264: refusing(CodeInvalidArguments), // out of range
+	1292: refusing(CodeInvalidArguments), // truncated incorrect value
+	1364: refusing(CodeInvalidArguments), // no default value
+	1365: refusing(CodeInvalidArguments), // division by zero
+	1366: refusing(CodeInvalidArguments), // incorrect value
+	1406: refusing(CodeInvalidArguments), // data too long
+	1690: refusing(CodeInvalidArguments), // value is out of range in an expression
+	3819: refusing(CodeInvalidArguments), // check constraint, MySQL
+	4025: refusing(CodeInvalidArguments), // check constraint, MariaDB
+	1062: refusing(CodeAlreadyExists),    // duplicate entry
+	1586: refusing(CodeAlreadyExists),
+	1451: refusing(CodeConflict), // foreign key: a parent row
+	1452: refusing(CodeConflict), // foreign key: a child row
+
+	1020: refusing(CodeSerializationConflict),  // a row has changed since it was read
+	1205: refusing(CodeResourceLocked),         // lock wait timeout: the statement alone, unless innodb_rollback_on_timeout
+	1213: rejecting(CodeSerializationConflict), // deadlock: the whole transaction
+	3572: refusing(CodeResourceLocked),         // NOWAIT
+	1114: refusing(CodeDependencyUnavailable),  // table full
+	1290: refusing(CodeDependencyUnavailable),  // read-only server: a failover
+	1792: refusing(CodeDependencyUnavailable),  // read-only transaction
+	1836: refusing(CodeDependencyUnavailable),  // read-only mode
+	3024: refusing(CodeDeadlineExceeded),       // max_execution_time, MySQL: of a SELECT only
+
+	// These may meet a COMMIT that is under way, or the log behind it.
+	1021: doubtful(CodeDependencyUnavailable), // disk full
+	1053: doubtful(CodeDependencyUnavailable), // shutting down
+	1180: doubtful(CodeOutcomeUnknown),        // error during COMMIT
+	1317: doubtful(CodeDeadlineExceeded),      // interrupted
+	1927: doubtful(CodeDependencyUnavailable), // connection killed
+	1969: doubtful(CodeDeadlineExceeded),      // max_statement_time, MariaDB
+	// Of a client, and of the proxies that speak for one.
+	2006: doubtful(CodeOutcomeUnknown), // server has gone away
+	2013: doubtful(CodeOutcomeUnknown), // lost connection during a query
+}
+
+// untyped are errors of go-sql-driver/mysql that are made by errors.New, for a
+// connection that was lost or is out of step after a statement was sent. Without
+// the driver their text is all there is. It is compared whole and only takes
+// certainty away: a tool whose plain errors mean a refusal is not believed about
+// an error of this text, whoever made it.
+var untyped = map[string]rung{
+	"invalid connection": doubtful(CodeOutcomeUnknown), // ErrInvalidConn
+	"malformed packet":   doubtful(CodeOutcomeUnknown), // ErrMalformPkt
+	"commands out of sync. You can't run this command now":           doubtful(CodeOutcomeUnknown), // ErrPktSync
+	"commands out of sync. Did you run multiple statements at once?": doubtful(CodeOutcomeUnknown), // ErrPktSyncMul
 }
 
 // ladder classifies err itself, without what it wraps: classification.walk goes
@@ -316,9 +399,28 @@ func namedRung(name string, err error, budget int) (rung, bool) {
 		return doubtful(CodeConfigError), true
 	case "github.com/jackc/pgx/v5/pgconn.ConnectError":
 		return unconnected(err, budget), true
+	case "github.com/go-sql-driver/mysql.MySQLError":
+		r, ok := mysqlNumbers[numberOf(err)]
+		return r, ok
+	case "errors.errorString":
+		r, ok := untyped[err.Error()]
+		return r, ok
 	}
 	r, ok := namedTypes[name]
 	return r, ok
+}
+
+// numberOf returns the field Number of err; 0, which is no error of a server, if
+// it has none of that kind.
+func numberOf(err error) uint64 {
+	v := reflect.Indirect(reflect.ValueOf(err))
+	if v.Kind() != reflect.Struct {
+		return 0
+	}
+	if n := v.FieldByName("Number"); n.IsValid() && n.CanUint() {
+		return n.Uint()
+	}
+	return 0
 }
 
 // typeName is the import path and name of err's type, or of what it points to.
@@ -347,8 +449,7 @@ func vagueRung(err error) (rung, bool) {
 	}
 	switch e := err.(type) { //nolint:errorlint // the tree is walked node by node
 	case *url.Error:
-		// Most of net/http's own errors have no type (a GOAWAY, an answer that is not
-		// HTTP). They are no plain errors of the tool's, of which ErrorsMean speaks.
+		// Most of net/http's own errors have no type (an answer that is not HTTP). They are no plain errors of the tool's, of which ErrorsMean speaks.
 		return doubtful(CodeToolFailed), e.Op != "parse"
 	case *net.OpError:
 		return doubtful(CodeToolFailed), true

@@ -308,6 +308,68 @@ func TestLadderSafeToRetry(t *testing.T) {
 	}
 }
 
+// numberError has a field like that of the driver's, which is not at hand here:
+// the real one is classified in internal/conformance/sqltool.
+type numberError struct{ Number uint16 }
+
+func (e *numberError) Error() string { return "Error 1062 (23000): Duplicate entry" }
+
+func TestLadderMySQL(t *testing.T) {
+	const driverError = "github.com/go-sql-driver/mysql.MySQLError"
+	for number, want := range map[uint16]rung{
+		1062: refusing(CodeAlreadyExists),
+		1205: refusing(CodeResourceLocked), // the statement alone
+		1213: rejecting(CodeSerializationConflict),
+		2013: doubtful(CodeOutcomeUnknown),
+	} {
+		got, ok := namedRung(driverError, &numberError{number}, maxInside)
+		assert.True(t, ok, number)
+		assert.Equal(t, want, got, number)
+	}
+	for _, err := range []error{&numberError{}, &numberError{1644}, stateError("1062"), (*numberError)(nil)} {
+		_, ok := namedRung(driverError, err, maxInside)
+		assert.False(t, ok, "%T", err)
+	}
+	// Another type of that shape means nothing.
+	unrecognised(t, &numberError{1062})
+	// An error of MySQL is one of the statement: the transaction is open still, so
+	// nothing is rejected whatever the tool declares but by a deadlock.
+	for number, r := range mysqlNumbers {
+		assert.Equal(t, r.evidence == EvidenceRejected && number != 1213, r.ofRequest, number)
+	}
+}
+
+// A sentinel without a type is known by its whole text, and that only takes
+// certainty away.
+func TestLadderUntyped(t *testing.T) {
+	for text, r := range untyped {
+		assert.Equal(t, EvidenceInDoubt, r.evidence, text)
+		err := errors.New(text)
+		for _, c := range []classification{{}, {oneRequest: true}, {plain: EvidenceRejected}} {
+			assert.Equal(t, EvidenceInDoubt, c.classify(fmt.Errorf("refunding: %w", err)).Evidence, text)
+			assert.Equal(t, CodeOutcomeUnknown, c.classify(err).Code, text)
+		}
+		unrecognised(t, errors.New(text+"!"))
+		unrecognised(t, plainError(text)) // of a type of the tool's own
+	}
+}
+
+type plainError string
+
+func (e plainError) Error() string { return string(e) }
+
+// What the tables know is on the page, where its rows are run.
+func TestLadderIsOnThePage(t *testing.T) {
+	raw, err := os.ReadFile("docs/mapping.md")
+	require.NoError(t, err)
+	for state := range sqlStates {
+		assert.Contains(t, string(raw), "`"+state+"`")
+	}
+	for number := range mysqlNumbers {
+		assert.Contains(t, string(raw), fmt.Sprintf("`%d`", number))
+	}
+}
+
 func TestLadderTypeName(t *testing.T) {
 	assert.Equal(t, "net.OpError", typeName(&net.OpError{}))
 	assert.Equal(t, "crypto/x509.HostnameError", typeName(x509.HostnameError{}))
@@ -717,7 +779,7 @@ func fuzzLeaves() []error {
 		stateError("23505"), stateError("28P01"), stateError("57014"), stateError("57P01"), stateError("P0001"), stateError("x"),
 		timeoutErrors{}, timeoutError{}, timeoutError{is: true}, Rejected(CodeConflict, nil), InDoubt(nil), NotSent(nil),
 		op("dial", errors.New("x")), op("read", errors.New("x")), op("write", errors.New("x")), op("remote error", errors.New("x")),
-		op("accept", errors.New("x")),
+		op("accept", errors.New("x")), errors.New("invalid connection"),
 	}
 	for _, s := range sentinels {
 		leaves = append(leaves, s.err)

@@ -49,15 +49,16 @@ type Endpoint[In, Out any] struct {
 
 // Tool returns the endpoint as a tool: ReadOnly for a safe method, else a Write
 // that marks what it sends. It declares OneRequest too where it knows: the client
-// sends through a [Transport] and nothing around it. Declare it yourself where
-// what is around it neither sends again nor asks others to change anything; a
-// refusal is taken for one of the whole attempt only then. Add what else is known,
-// Verify above all, and bind it.
+// sends through a [Transport], with nothing around it and a *http.Transport as its
+// base. Declare it yourself where what is around it, or below, neither sends again
+// nor asks others to change anything; a refusal is taken for one of the whole
+// attempt only then. Add what else is known, Verify above all, and bind it.
 func (e *Endpoint[In, Out]) Tool(name string) toolexec.Tool[In, Out] {
 	t := toolexec.Tool[In, Out]{Name: name, Run: e.Run, Effect: toolexec.ReadOnly}
 	if unsafe(e.method()) {
 		t.Effect, t.MarksSent = toolexec.Write, true
-		_, t.OneRequest = client(e.Client).Transport.(*Transport)
+		own, ok := client(e.Client).Transport.(*Transport)
+		t.OneRequest = ok && own.sendsOnce()
 	}
 	return t
 }

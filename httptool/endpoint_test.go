@@ -90,6 +90,7 @@ func TestEndpointTool(t *testing.T) {
 		"DELETE":             {endpoint{Method: http.MethodDelete}, toolexec.Write, shape{true, true}},
 		"GET":                {endpoint{Method: http.MethodGet}, toolexec.ReadOnly, plain},
 		"own Transport":      {endpoint{Client: inner.Client()}, toolexec.Write, shape{true, true}},
+		"another base":       {endpoint{Client: (&httptool.Transport{Base: roundTripper(inner.RoundTrip)}).Client()}, toolexec.Write, marks},
 		"another RoundTrip":  {endpoint{Client: http.DefaultClient}, toolexec.Write, marks},
 		"around a Transport": {endpoint{Client: &http.Client{Transport: roundTripper(inner.RoundTrip)}}, toolexec.Write, marks},
 	} {

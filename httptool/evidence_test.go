@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func raw(serve func(c net.Conn, n int)) func(t *testing.T) (string, *http.Transp
 
 func https(config *tls.Config, change func(*http.Transport)) func(t *testing.T) (string, *http.Transport) {
 	return func(t *testing.T) (string, *http.Transport) {
-		addr, base := secured(t, config, func(c *tls.Conn, _ int) {
+		addr, base := secured(t, config.Clone(), func(c *tls.Conn, _ int) {
 			if reading(c)() != nil {
 				write(c, okAnswer)
 			}
@@ -147,6 +148,8 @@ var faults = []socketFault{
 		b.TLSClientConfig.MaxVersion = tls.VersionTLS12
 	}), false, ended(toolexec.CodeConfigError, permanent, nc, nc, unk), ended(toolexec.CodeConfigError, permanent, unk, nc, unk)},
 
+	{"no byte written", breaking(0), false, notSent, inDoubt},
+	{"one byte written", breaking(1), false, inDoubt, inDoubt},
 	{"closed without an answer", raw(func(c net.Conn, _ int) { reading(c)() }), false, inDoubt, inDoubt},
 	{"half closed", raw(func(c net.Conn, _ int) {
 		reading(c)()
@@ -187,12 +190,24 @@ var faults = []socketFault{
 		addr, base := h2(t, func(f *framer, _ int, stream uint32) { f.send(frameReset, 0, stream, number(codeProtocol)...) })
 		return "https://" + addr, base
 	}, false, inDoubt, ends{}},
+	{"stream reset with PROTOCOL_ERROR, and no other connection", func(t *testing.T) (string, *http.Transport) {
+		addr, base := h2(t, func(f *framer, _ int, stream uint32) { f.send(frameReset, 0, stream, number(codeProtocol)...) })
+		base.DialContext = dialedOnce(deadAddr(t))
+		return "https://" + addr, base
+	}, false, inDoubt, ends{}},
 	{"GOAWAY that excludes the stream", func(t *testing.T) (string, *http.Transport) { // net/http gives it no type
 		addr, base := h2(t, func(f *framer, _ int, _ uint32) {
 			f.send(frameGoAway, 0, 0, append(number(0), number(codeNone)...)...)
 		})
 		return "https://" + addr, base
 	}, false, inDoubt, ends{}},
+	{"GOAWAY that includes the stream", func(t *testing.T) (string, *http.Transport) { // it may be done, and the connection ends
+		addr, base := h2(t, func(f *framer, _ int, stream uint32) {
+			f.send(frameGoAway, 0, 0, append(number(stream), number(codeNone)...)...)
+			_ = f.Close()
+		})
+		return "https://" + addr, base
+	}, false, inDoubt, inDoubt},
 	{"HTTP/2 connection lost", func(t *testing.T) (string, *http.Transport) {
 		addr, base := h2(t, func(f *framer, _ int, _ uint32) { reset(f.Conn) })
 		return "https://" + addr, base
@@ -201,6 +216,18 @@ var faults = []socketFault{
 		addr, base := h2(t, func(*framer, int, uint32) {})
 		return "https://" + addr, base
 	}, true, inDoubt, inDoubt},
+}
+
+// dialedOnce dials where it is told to every other time, from the first on, as the
+// attempts of a fault go: each is left alone on its second connection.
+func dialedOnce(dead string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	var dials atomic.Int64
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1)%2 == 0 {
+			addr = dead
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
 }
 
 func TestFaults(t *testing.T) {
@@ -225,17 +252,12 @@ func (f *socketFault) check(t *testing.T, over string, client *http.Client, url 
 		want toolexec.CommitState
 	}{{marks, want.marks}, {one, want.one}, {plain, want.none}} {
 		env := once(t, row.shape, func(ctx context.Context) error {
-			if f.late {
-				short, cancel := context.WithTimeout(ctx, deadline)
-				defer cancel()
-				ctx = short
-			}
 			if over == "http.Client" && row.marks { // somebody has to
 				if err := toolexec.MarkSent(ctx); err != nil {
 					return err
 				}
 			}
-			return post(ctx, client, url)
+			return f.meet(ctx, client, url)
 		})
 		which := fmt.Sprintf("over %s, %+v", over, row.shape)
 		assert.Equal(t, row.want.String(), env.CommitState.String(), "%s: %v", which, env.Code)
@@ -249,6 +271,16 @@ func (f *socketFault) check(t *testing.T, over string, client *http.Client, url 
 		assert.Equal(t, code, env.Code, which)
 		assert.Equal(t, want.class.String(), env.Class.String(), which)
 	}
+}
+
+// meet sends a request that meets the fault.
+func (f *socketFault) meet(ctx context.Context, client *http.Client, url string) error {
+	if f.late {
+		short, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		ctx = short
+	}
+	return post(ctx, client, url)
 }
 
 // What is at the end of a chain that holds a proof says so by itself.
@@ -280,21 +312,14 @@ func TestLongURIOutrunsTheHooks(t *testing.T) {
 	assert.Equal(t, unknown, env.Code)
 }
 
-// A connection whose first write fails has sent nothing.
-func TestNothingWritten(t *testing.T) {
-	for name, row := range map[string]struct {
-		n    int
-		want toolexec.CommitState
-	}{"no byte": {0, nc}, "one byte": {1, unk}} {
-		t.Run(name, func(t *testing.T) {
-			addr := listen(t, func(c net.Conn, _ int) { hold(c) })
-			base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &brokenConn{conn, row.n}, err
-			}}
-			env := once(t, marks, func(ctx context.Context) error { return post(ctx, over(t, base), "http://"+addr) })
-			assert.Equal(t, row.want.String(), env.CommitState.String())
-		})
+// breaking has connections whose first write fails after n bytes.
+func breaking(n int) func(t *testing.T) (string, *http.Transport) {
+	return func(t *testing.T) (string, *http.Transport) {
+		addr := listen(t, func(c net.Conn, _ int) { hold(c) })
+		return "http://" + addr, &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return &brokenConn{conn, n}, err
+		}}
 	}
 }
 
@@ -448,31 +473,36 @@ func TestCancelled(t *testing.T) {
 		want toolexec.CommitState
 	}{"before the request": {false, nc}, "after the request": {true, unk}} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			base := bare()
-			addr := listen(t, func(c net.Conn, _ int) {
-				reading(c)()
-				cancel()
-				hold(c)
-			})
-			if !row.sent {
-				base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-					cancel()
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
-			}
-			x := &toolexec.Executor{}
-			client := over(t, base)
-			tool := toolexec.Bind(x, toolexec.Tool[int, string]{
-				Name: "post", MarksSent: true, Policy: toolexec.Policy{Deadline: 20 * time.Second, TotalDeadline: 20 * time.Second},
-				Run: func(ctx context.Context, _ int) (string, error) { return "", post(ctx, client, "http://"+addr) },
-			})
-			env := tool.Call(ctx, 7)
+			env := cancelled(t, toolexec.Tool[int, string]{MarksSent: true}, row.sent)
 			assert.Equal(t, toolexec.CodeCancelled, env.Code)
 			assert.Equal(t, row.want.String(), env.CommitState.String())
-			require.NoError(t, x.Close(t.Context()))
 		})
 	}
+}
+
+// cancelled is a call whose caller cancels when the request has been read, or when
+// a connection is looked for.
+func cancelled(t *testing.T, tool toolexec.Tool[int, string], sent bool) toolexec.Envelope[string] {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	base := bare()
+	addr := listen(t, func(c net.Conn, _ int) {
+		reading(c)()
+		cancel()
+		hold(c)
+	})
+	if !sent {
+		base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+	x, client := &toolexec.Executor{}, over(t, base)
+	tool.Name, tool.Policy = "post", toolexec.Policy{Deadline: 20 * time.Second, TotalDeadline: 20 * time.Second}
+	tool.Run = func(ctx context.Context, _ int) (string, error) { return "", post(ctx, client, "http://"+addr) }
+	env := toolexec.Bind(x, tool).Call(ctx, 7)
+	require.NoError(t, x.Close(t.Context()))
+	return env
 }

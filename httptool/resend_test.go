@@ -3,6 +3,7 @@ package httptool_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -267,6 +268,29 @@ func TestNoResendOverHTTP2(t *testing.T) {
 			})
 		}
 	}
+}
+
+// net/http asks for the body again after a GOAWAY, which was not processed, and
+// after a PROTOCOL_ERROR, which perhaps was, and tells nobody which it was. If this
+// fails, see whether a GOAWAY that excludes the stream can be told by now.
+func TestGetBodyProvesNothing(t *testing.T) {
+	asked := func(refuse func(f *framer, stream uint32)) (bodies int, err error) {
+		addr, base := h2(t, func(f *framer, _ int, stream uint32) { refuse(f, stream) })
+		t.Cleanup(base.CloseIdleConnections)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+addr, strings.NewReader("{}"))
+		require.NoError(t, err)
+		req.GetBody = func() (io.ReadCloser, error) { bodies++; return nil, errors.New("no other body") }
+		resp, err := base.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return bodies, err
+	}
+	excluded, goAway := asked(func(f *framer, _ uint32) { f.send(frameGoAway, 0, 0, append(number(0), number(codeNone)...)...) })
+	perhaps, reset := asked(func(f *framer, stream uint32) { f.send(frameReset, 0, stream, number(codeProtocol)...) })
+	assert.Equal(t, [2]int{1, 1}, [2]int{excluded, perhaps})
+	require.EqualError(t, goAway, "no other body")
+	require.EqualError(t, reset, "no other body")
 }
 
 // One refused stream of many on a connection is proof for its own request alone.

@@ -3,9 +3,7 @@ package httptool_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,193 +16,12 @@ import (
 	"github.com/toolexec/toolexec/httptool"
 )
 
-const (
-	ci = toolexec.NextCorrectInput
-	wr = toolexec.NextWaitAndRetry
-	vo = toolexec.NextVerifyOperation
-	ra = toolexec.NextRequestApproval
-	es = toolexec.NextEscalate
-)
-
-// meaning is a row of the table of statuses. A read's state is always
-// not_committed.
-type meaning struct {
-	status   int
-	header   http.Header
-	body     string
-	request  http.Header
-	checker  httptool.Checker
-	code     toolexec.Code
-	read     toolexec.Code // "": as code
-	class    toolexec.Class
-	category toolexec.Category
-	state    toolexec.CommitState
-	nextRead toolexec.NextAction
-	next     toolexec.NextAction
-}
-
-var (
-	dep  = toolexec.CategoryDependency
-	val  = toolexec.CategoryValidation
-	auth = toolexec.CategoryAuthorization
-	conf = toolexec.CategoryConflict
-	intl = toolexec.CategoryInternal
-
-	empty = toolexec.ClassEmptyResult
-)
-
-func rowOf(status int, code toolexec.Code, class toolexec.Class, cat toolexec.Category, state toolexec.CommitState, nextRead, next toolexec.NextAction) meaning {
-	return meaning{status: status, code: code, class: class, category: cat, state: state, nextRead: nextRead, next: next}
-}
-
-// lost are the statuses after which nobody knows.
-func lost(status int) meaning {
-	m := rowOf(status, unknown, transient, dep, unk, wr, vo)
-	m.read = unavailable
-	return m
-}
-
-func (m meaning) with(change func(*meaning)) meaning { change(&m); return m }
-
-func problem(s string) func(*meaning) {
-	return func(m *meaning) {
-		m.body, m.header = s, http.Header{"Content-Type": {"application/problem+json; charset=utf-8"}}
-	}
-}
-
-// meanings are the rows of the table of HTTP statuses.
-var meanings = []meaning{
-	rowOf(202, toolexec.CodeOperationPending, transient, dep, unk, wr, vo),
-	rowOf(207, toolexec.CodePartialResult, permanent, dep, unk, es, vo),
-	rowOf(301, toolexec.CodeRedirected, permanent, dep, unk, es, vo),
-	rowOf(302, toolexec.CodeRedirected, permanent, dep, unk, es, vo),
-	rowOf(303, toolexec.CodeRedirected, permanent, dep, unk, es, vo),
-	rowOf(307, toolexec.CodeRedirected, permanent, dep, nc, es, es),
-	rowOf(308, toolexec.CodeRedirected, permanent, dep, nc, es, es),
-	rowOf(400, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(401, toolexec.CodeAuthenticationRequired, permanent, auth, nc, es, es),
-	rowOf(402, toolexec.CodePaymentRequired, permanent, conf, nc, ra, ra),
-	rowOf(403, toolexec.CodePermissionDenied, permanent, auth, nc, ra, ra),
-	rowOf(404, toolexec.CodeNotFound, permanent, val, nc, ci, ci),
-	rowOf(404, toolexec.CodeEmptyResult, empty, val, nc, ci, ci).with(func(m *meaning) { m.checker.NotFoundIsEmpty = true }),
-	rowOf(405, toolexec.CodeUnsupportedOperation, permanent, intl, nc, es, es),
-	rowOf(406, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(408, toolexec.CodeDependencyTimeout, transient, dep, unk, wr, vo).with(func(m *meaning) { m.code, m.read = unknown, toolexec.CodeDependencyTimeout }),
-	rowOf(408, toolexec.CodeDependencyTimeout, transient, dep, nc, wr, wr).with(func(m *meaning) { m.checker.TimeoutIsRefusal = true }),
-	rowOf(409, toolexec.CodeConflict, permanent, conf, nc, es, es),
-	rowOf(409, toolexec.CodeOperationInProgress, transient, conf, unk, wr, vo).with(problem(`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`)),
-	rowOf(409, toolexec.CodeOperationInProgress, transient, conf, unk, wr, vo).with(problem(`{"code":"idempotency_in_flight"}`)),
-	rowOf(410, toolexec.CodeNotFound, permanent, val, nc, ci, ci),
-	rowOf(410, toolexec.CodeEmptyResult, empty, val, nc, ci, ci).with(func(m *meaning) { m.checker.NotFoundIsEmpty = true }),
-	rowOf(411, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(412, toolexec.CodePreconditionFailed, permanent, conf, nc, es, es),
-	rowOf(412, toolexec.CodeVersionConflict, permanent, conf, nc, es, es).with(func(m *meaning) { m.request = http.Header{"If-Match": {`"v1"`}} }),
-	rowOf(413, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(413, unavailable, transient, dep, nc, wr, wr).with(func(m *meaning) { m.header = http.Header{"Retry-After": {"30"}} }),
-	rowOf(414, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(415, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(417, toolexec.CodeInvalidArguments, permanent, val, nc, es, es),
-	rowOf(421, unavailable, transient, dep, nc, wr, wr),
-	rowOf(422, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(422, toolexec.CodeOperationRefReused, permanent, conf, nc, es, es).with(problem(`{"type":"https://api.example/problems/idempotency_key_reused"}`)),
-	rowOf(400, toolexec.CodeOperationRefReused, permanent, conf, nc, es, es).with(problem(`{"error":{"type":"idempotency_error"}}`)),
-	rowOf(423, toolexec.CodeResourceLocked, transient, conf, nc, wr, wr),
-	rowOf(424, toolexec.CodeConflict, permanent, conf, unk, es, vo),
-	rowOf(425, unavailable, transient, dep, nc, wr, wr),
-	rowOf(426, toolexec.CodeConfigError, permanent, intl, nc, es, es),
-	rowOf(428, toolexec.CodePreconditionFailed, permanent, conf, nc, es, es),
-	rowOf(429, toolexec.CodeRateLimited, transient, dep, nc, wr, wr),
-	rowOf(429, toolexec.CodeQuotaExhausted, permanent, dep, nc, es, es).with(func(m *meaning) {
-		problem(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded"}`)(m)
-		m.header.Set("Retry-After", "7200")
-	}),
-	rowOf(429, toolexec.CodeRateLimited, transient, dep, nc, wr, wr).with(problem(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded"}`)),
-	rowOf(431, toolexec.CodeInvalidArguments, permanent, val, nc, ci, ci),
-	rowOf(451, toolexec.CodePermissionDenied, permanent, auth, nc, es, es),
-	lost(460), lost(499), lost(500), lost(502), lost(503), lost(504), lost(520), lost(522), lost(524), lost(530),
-	rowOf(501, toolexec.CodeUnsupportedOperation, permanent, intl, nc, es, es),
-	rowOf(503, unavailable, transient, dep, nc, wr, wr).with(func(m *meaning) { m.checker.UnavailableIsRefusal = true }),
-	rowOf(505, toolexec.CodeConfigError, permanent, intl, nc, es, es),
-	rowOf(507, toolexec.CodeUpstreamError, permanent, dep, unk, es, vo),
-	rowOf(508, toolexec.CodeUpstreamError, permanent, dep, unk, es, vo),
-	rowOf(511, toolexec.CodeConfigError, permanent, intl, nc, es, es),
-	rowOf(521, unavailable, transient, dep, nc, wr, wr),
-	rowOf(523, unavailable, transient, dep, nc, wr, wr),
-	rowOf(525, toolexec.CodeUpstreamError, permanent, dep, nc, es, es),
-	rowOf(526, toolexec.CodeUpstreamError, permanent, dep, nc, es, es),
-	// What nobody defined.
-	rowOf(418, failed, permanent, intl, unk, es, vo),
-	rowOf(599, failed, permanent, intl, unk, es, vo),
-	rowOf(304, failed, permanent, intl, unk, es, vo),
-	// The vendor's word decides whether to repeat, never whether it happened.
-	rowOf(500, toolexec.CodeUpstreamError, permanent, dep, unk, es, vo).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"false"}} }),
-	rowOf(429, toolexec.CodeUpstreamError, permanent, dep, nc, es, es).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"false"}} }),
-	rowOf(409, toolexec.CodeConflict, transient, conf, nc, wr, wr).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"true"}} }),
-	rowOf(400, unavailable, transient, dep, nc, wr, wr).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"true"}} }),
-	rowOf(424, toolexec.CodeConflict, transient, conf, unk, wr, vo).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"true"}} }),
-	rowOf(404, toolexec.CodeNotFound, permanent, val, nc, ci, ci).with(func(m *meaning) { m.header = http.Header{"Stripe-Should-Retry": {"false"}} }),
-}
-
-// serve answers everything as m says.
-func (m *meaning) serve(t *testing.T) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		maps.Copy(w.Header(), m.header)
-		w.WriteHeader(m.status)
-		_, _ = io.WriteString(w, m.body)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-func (m *meaning) ask(ctx context.Context, client *http.Client, method, url string) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
-	if err != nil {
-		return err
-	}
-	maps.Copy(req.Header, m.request)
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return m.checker.Check(resp)
-}
-
-func TestStatuses(t *testing.T) {
-	for i, m := range meanings {
-		t.Run(fmt.Sprintf("%d %d", i, m.status), func(t *testing.T) {
-			url, client := m.serve(t), over(t, nil)
-			env := once(t, shape{true, true}, func(ctx context.Context) error { return m.ask(ctx, client, http.MethodPost, url) })
-			assert.Equal(t, m.code, env.Code)
-			assert.Equal(t, m.class.String(), env.Class.String())
-			assert.Equal(t, m.category.String(), env.Category.String())
-			assert.Equal(t, m.state.String(), env.CommitState.String())
-			assert.Equal(t, m.next.String(), env.NextAction.String())
-
-			read := attempt(t, toolexec.Tool[int, string]{Name: "get", Effect: toolexec.ReadOnly, Run: func(ctx context.Context, _ int) (string, error) {
-				return "", m.ask(ctx, client, http.MethodGet, url)
-			}})
-			if m.status == 301 || m.status == 302 || m.status == 303 || m.status == 307 || m.status == 308 {
-				return // a read follows; here without a Location
-			}
-			code := m.code
-			if m.read != "" {
-				code = m.read
-			}
-			assert.Equal(t, code, read.Code, "as a read")
-			assert.Equal(t, m.class.String(), read.Class.String(), "as a read")
-			assert.Equal(t, nc.String(), read.CommitState.String(), "as a read")
-			assert.Equal(t, m.nextRead.String(), read.NextAction.String(), "as a read")
-		})
-	}
-}
-
 // Every status a server can send is in the table or in doubt; a 2xx that the table
 // does not hold is a success.
 func TestEveryStatus(t *testing.T) {
 	known := make(map[int]bool)
-	for _, m := range meanings {
-		known[m.status] = true
+	for _, status := range plainStatuses {
+		known[status] = true
 	}
 	request := httptest.NewRequest(http.MethodPost, "/", nil)
 	for status := 100; status < 1000; status++ {
@@ -295,8 +112,8 @@ func TestProblems(t *testing.T) {
 	c := httptool.Checker{MaxBody: 200, Problem: func(p httptool.Problem, f *toolexec.Failure) {
 		seen = p
 		if p.Type == "https://api.example/problems/not-allowed" {
-			next := ra
-			f.Code, f.Category, f.Next, f.AgentMessage = "NOT_ALLOWED", auth, &next, "The account is frozen."
+			next := toolexec.NextRequestApproval
+			f.Code, f.Category, f.Next, f.AgentMessage = "NOT_ALLOWED", toolexec.CategoryAuthorization, &next, "The account is frozen."
 		}
 	}}
 	var f *toolexec.Failure

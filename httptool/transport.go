@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -115,6 +116,13 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// sendsOnce reports whether a request goes out once at most: what is not ours may
+// send it again.
+func (t *Transport) sendsOnce() bool {
+	t.once.Do(t.setUp)
+	return t.watched
+}
+
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.once.Do(t.setUp)
@@ -145,7 +153,8 @@ func (t *Transport) send(req *http.Request) (*http.Response, error) {
 	resp, err := t.sender.RoundTrip(t.guarded(req, w.trace(ctx), w))
 	if err == nil {
 		if _, upgraded := resp.Body.(io.Writer); !upgraded {
-			resp.Body = &body{resp.Body, cancel}
+			w.answer = body{resp.Body, cancel}
+			resp.Body = &w.answer
 		}
 		return resp, nil
 	}
@@ -190,9 +199,12 @@ func (t *Transport) guarded(req *http.Request, ctx context.Context, w *watch) *h
 	for _, name := range replayHeaders {
 		// net/http looks for these names in this spelling; on the wire they are the same
 		// in any.
-		if values, ok := out.Header[name]; ok {
-			delete(out.Header, name)
-			out.Header[strings.ToLower(name)] = append(out.Header[strings.ToLower(name)], values...)
+		if values, ok := out.Header[name.canonical]; ok {
+			delete(out.Header, name.canonical)
+			if others := out.Header[name.lower]; len(others) > 0 {
+				values = slices.Concat(others, values)
+			}
+			out.Header[name.lower] = values
 		}
 	}
 	if hasBody(out) && out.GetBody == nil {
@@ -227,7 +239,7 @@ func (t *Transport) opaque(req *http.Request) *http.Request {
 
 func single(req *http.Request) {
 	req.GetBody = nil
-	if !hasBody(req) && (req.Header[replayHeaders[0]] != nil || req.Header[replayHeaders[1]] != nil) {
+	if !hasBody(req) && (req.Header[replayHeaders[0].canonical] != nil || req.Header[replayHeaders[1].canonical] != nil) {
 		req.Body = emptyBody{}
 	}
 }
@@ -239,16 +251,22 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
 
 // replayHeaders are those for which net/http sends a POST again.
-var replayHeaders = []string{"Idempotency-Key", "X-Idempotency-Key"}
+var replayHeaders = [...]struct{ canonical, lower string }{
+	{"Idempotency-Key", "idempotency-key"},
+	{"X-Idempotency-Key", "x-idempotency-key"},
+}
 
 // header returns a copy of the request's header, with the ref where it is asked
-// for.
+// for. The values are the request's own, and stay as they are.
 func (t *Transport) header(req *http.Request) http.Header {
-	h := req.Header.Clone()
+	h := maps.Clone(req.Header)
 	if h == nil {
 		h = make(http.Header)
 	}
-	if ref := toolexec.OperationRef(req.Context()); t.IdempotencyHeader != "" && ref != "" && h.Get(t.IdempotencyHeader) == "" {
+	if t.IdempotencyHeader == "" || h.Get(t.IdempotencyHeader) != "" {
+		return h
+	}
+	if ref := toolexec.OperationRef(req.Context()); ref != "" {
 		h.Set(t.IdempotencyHeader, ref)
 	}
 	return h

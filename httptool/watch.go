@@ -19,15 +19,26 @@ import (
 // a stream with PROTOCOL_ERROR after it has acted (golang/go#47635 made it retry
 // that), and where a request bears an Idempotency-Key that the server ignores. So
 // a further try may go out only after proof that the one before did not.
+//
+// That net/http sends again is no proof by itself. On HTTP/2 it does so after a
+// GOAWAY that excludes the stream and after a REFUSED_STREAM, which were not
+// processed, but after a PROTOCOL_ERROR too (canRetryError in h2_bundle.go), and it
+// keeps to itself which it was: shouldRetryRequest drops the error for a request
+// without a body, for what GetBody returns, or for a text. The first and the third
+// leave the connection alike. So a GOAWAY stays in doubt.
 type watch struct {
 	prior  bool // HTTP/2 without TLS, by prior knowledge
 	cancel context.CancelCauseFunc
 
+	hooks  httptrace.ClientTrace
+	answer body // of the response, where it needs one
+
 	mu      sync.Mutex // protects what follows
+	seeking bool       // a connection is being looked for
 	tries   int        // connections that were obtained
 	last    try
 	refused bool // the server refused the stream, and the try after that was stopped
-	doubt   bool // a try that followed one without proof was stopped
+	doubt   bool // a try that followed one without proof was stopped, or had no connection
 	blind   bool // a try that followed one that was not counted was let go
 }
 
@@ -47,11 +58,21 @@ var errStopped = errors.New("httptool: not sent again")
 
 // trace returns ctx with w watching.
 func (w *watch) trace(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	w.hooks = httptrace.ClientTrace{
+		GetConn:              func(string) { w.seek() },
 		GotConn:              w.gotConn,
 		WroteHeaders:         func() { w.note(func(t *try) { t.headers = true }) },
 		GotFirstResponseByte: func() { w.note(func(t *try) { t.answered = true }) },
-	})
+	}
+	return httptrace.WithClientTrace(ctx, &w.hooks)
+}
+
+// seek notes that net/http looks for a connection: whatever it fails with before
+// it has one is not about the try before.
+func (w *watch) seek() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seeking = true
 }
 
 func (w *watch) note(set func(*try)) {
@@ -66,6 +87,7 @@ func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.last
+	w.seeking = false
 	w.last = w.newTry(info)
 	w.tries++
 	switch {
@@ -131,6 +153,11 @@ func (w *watch) proves(err error) bool {
 		return false
 	case w.refused, w.tries == 0:
 		return true
+	case w.seeking: // net/http has given the try up, and found no other connection
+		if !w.last.isUnsent() {
+			w.doubt = true
+		}
+		return !w.doubt
 	}
 	return w.last.bytesProve() || w.last.refusedInHandshake(err)
 }

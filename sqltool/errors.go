@@ -83,8 +83,9 @@ func (e *judgedError) RequestFailure() *toolexec.Failure {
 	return toolexec.Rejected(e.code, e.err)
 }
 
-// judged gives an error of MySQL, which the built-in ladder does not know, its
-// meaning. Everything else is returned as it is.
+// judged gives an error of MySQL the meaning that it has before COMMIT, when it
+// left nothing behind whatever it was: the built-in ladder, which cannot know that,
+// is more careful. Everything else is returned as it is.
 func (c *core) judged(err error) error {
 	if c.Dialect != MySQL {
 		return err

@@ -39,13 +39,8 @@ func (w *world) explicit(ctx context.Context, in order) (receipt, error) {
 	return out, tx.Commit()
 }
 
-// unknownTo is what the ladder says of a connection that was lost. The error of
-// go-sql-driver/mysql, mysql.ErrInvalidConn, is a plain errors.New, which nobody
-// can recognise without the driver: it is as careful, and has no name.
-func (w *world) unknownTo(rows int) seen {
-	if w.engine == mariadb {
-		return seen{toolexec.CommitUnknown, toolexec.CodeToolFailed, toolexec.NextVerifyOperation, rows}
-	}
+// unknownTo is what the ladder says of a connection that was lost.
+func unknownTo(rows int) seen {
 	return seen{toolexec.CommitUnknown, toolexec.CodeOutcomeUnknown, toolexec.NextVerifyOperation, rows}
 }
 
@@ -96,7 +91,7 @@ func TestPlainSteps(t *testing.T) {
 					w.cutAt(row.at, ref, row.do)
 					e := tool.Call(with(t.Context(), ref), order{"A1", 5})
 					require.Equal(t, 1, w.wire.cuts())
-					want := w.unknownTo(row.rows)
+					want := unknownTo(row.rows)
 					if w.engine == pq && row.twice > 0 {
 						want = seen{toolexec.Committed, toolexec.CodeOK, toolexec.NextContinue, row.twice}
 					}
@@ -111,18 +106,12 @@ func TestPlainSteps(t *testing.T) {
 // says its own errors mean.
 func TestPlainErrorsMean(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		if w.engine == mariadb {
-			// BUG: mysql.ErrInvalidConn is a plain errors.New, so ErrorsMean:
-			// EvidenceRejected is applied to it, and the caller is told not_committed of
-			// a write that is there.
-			t.Skip("BUG: mysql.ErrInvalidConn is taken for a plain error of the tool")
-		}
 		x := &toolexec.Executor{Policy: once()}
 		tool := toolexec.Bind(x, toolexec.Tool[order, receipt]{Name: "plain", Run: w.explicit, ErrorsMean: toolexec.EvidenceRejected})
 		ref := newRef()
 		warm(t, tool)
 		w.cutAt(commit, ref, after)
 		e := tool.Call(with(t.Context(), ref), order{"A1", 5})
-		assert.Equal(t, w.unknownTo(1), w.seen(t, e, ref))
+		assert.Equal(t, unknownTo(1), w.seen(t, e, ref))
 	})
 }
