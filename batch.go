@@ -75,7 +75,7 @@ func (c *call) exited() head {
 	if c.session == nil {
 		return c.failed(f, NotCommitted, 0, 0)
 	}
-	return c.ownFailure(outcome{fail: f}, !c.session.unstored)
+	return c.ownFailure(outcome{fail: f}, !c.unstored)
 }
 
 // exitFailure is what the runtime.Goexit of a Cooperative tool means.

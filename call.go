@@ -48,17 +48,18 @@ type call struct {
 
 // operation is what a call knows of the operation it belongs to.
 type operation struct {
-	intent  intent
-	minted  bool      // the ref is this call's own invention
-	resumed bool      // a supervisor's: the key is the record's, and no caller waits
-	partial bool      // and the record keeps too little to run the tool
-	changed bool      // and this call has changed it
-	begun   bool      // the record is in flight for this call already
-	alias   string    // the ref of a call whose tool has a key of its own
-	record  Record    // as this call last saw it
-	clock   time.Time // the store's clock when it was last seen, or a little less
-	seen    time.Time // and ours then
-	asked   time.Time // our clock before the last begin was stored
+	intent   intent
+	minted   bool      // the ref is this call's own invention
+	resumed  bool      // a supervisor's: the key is the record's, and no caller waits
+	partial  bool      // and the record keeps too little to run the tool
+	changed  bool      // and this call has changed it
+	begun    bool      // the record is in flight for this call already
+	alias    string    // the ref of a call whose tool has a key of its own
+	record   Record    // as this call last saw it
+	unstored bool      // or as it would read, had the store taken its end
+	clock    time.Time // the store's clock when it was last seen, or a little less
+	seen     time.Time // and ours then
+	asked    time.Time // our clock before the last begin was stored
 
 	refused    repeatKey // what the loop breaker knows this call by
 	hasRefused bool

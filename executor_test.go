@@ -412,6 +412,35 @@ func TestUnsavedSuccessIsStoredLater(t *testing.T) {
 	}
 }
 
+// Who waited for that call is told as much as it was.
+func TestUnsavedSuccessIsUnrecordedForAllWhoWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &execFlaky{caseDurable: caseDurable{Store: new(toolexec.MemoryStore)}}
+		x := toolexec.Executor{Store: store}
+		b := toolexec.Bind(&x, execTool("w", toolexec.Write, func(context.Context) error {
+			time.Sleep(time.Second)
+			store.broken.Store(true)
+			return nil
+		}))
+		envs := make([]toolexec.Envelope[caseReceipt], 3)
+		var calls sync.WaitGroup
+		for i, ref := range []string{"a/1", "a/1", ""} { // the last continues the equal one that is open
+			calls.Go(func() { envs[i] = b.Call(toolexec.WithOperationRef(t.Context(), ref), execOrder) })
+			time.Sleep(time.Millisecond)
+		}
+		calls.Wait()
+		for i, e := range envs {
+			caseChecked(t, e)
+			assert.True(t, e.OK && e.Unrecorded, "%d: %s", i, e.Code)
+			assert.Equal(t, i > 0, e.Replayed)
+		}
+		store.broken.Store(false)
+		time.Sleep(2 * time.Second)
+		assert.False(t, b.Call(toolexec.WithOperationRef(t.Context(), "a/1"), execOrder).Unrecorded)
+		caseClose(t, &x)
+	})
+}
+
 func TestAttemptsAreRunOnTheDocumentedClock(t *testing.T) {
 	unsent := errors.New("unsent")
 	for _, row := range []struct {

@@ -156,7 +156,7 @@ func (c *call) guardedMinted(ctx context.Context) head {
 
 // ownPrint runs the call while equal calls without a ref wait for it.
 func (c *call) ownPrint(ctx context.Context, same printKey, f *flight, left *Record) head {
-	defer c.x.prints.leave(same, f, &c.record)
+	defer c.x.prints.leave(same, f, c.operation)
 	open, err := c.findOpen(ctx, same)
 	if err != nil && left.IsOpen() { // no time to ask, and it is known all the same
 		c.adopt(left.Key)
@@ -197,7 +197,7 @@ func (c *call) guardedKey(ctx context.Context, base Record) head {
 
 // ownKey runs the call while others of the same key wait for it.
 func (c *call) ownKey(ctx context.Context, f *flight, base Record) head {
-	defer c.x.flights.leave(c.key, f, &c.record)
+	defer c.x.flights.leave(c.key, f, c.operation)
 	return c.own(ctx, base)
 }
 
@@ -218,7 +218,9 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 	r := *f.record
 	if r.State == StateCommitted && c.isOf(&r) {
 		c.key = r.Key
-		return c.replay(r), true
+		h = c.replay(r)
+		h.Unrecorded = h.OK && !f.stored
+		return h, true
 	}
 	return head{}, false
 }
@@ -233,7 +235,9 @@ func (c *call) untilTotal(ctx context.Context) (context.Context, context.CancelF
 
 // own takes the operation through as many transitions as this call may.
 func (c *call) own(ctx context.Context, base Record) head {
-	c.record = base
+	if c.record = base; base.State != StateAbsent {
+		c.saw(base)
+	}
 	if c.intent.repeat && base.State == StateAbsent {
 		if err := c.look(); err != nil {
 			return c.guardUnavailable(err)
@@ -433,6 +437,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	rec, stored := s.end(out)
 	c.changed = stored
 	c.saw(rec)
+	c.unstored = !stored
 	switch {
 	case out.fail == nil:
 		return c.success(out.won, rec, stored), false
@@ -575,7 +580,7 @@ func (c *call) isOf(r *Record) bool {
 // the store's time is never overestimated. From here it goes on by our monotonic
 // clock, so that a step of our wall clock changes nothing.
 func (c *call) saw(r Record) {
-	c.record, c.now = r, time.Now()
+	c.record, c.now, c.unstored = r, time.Now(), false
 	if !r.Now.IsZero() {
 		c.clock, c.seen = r.Now, c.now
 	}

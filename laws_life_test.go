@@ -2,7 +2,6 @@ package toolexec_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,19 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/toolexec/toolexec"
 )
-
-// a life ------------------------------------------------------------------------------
 
 // lawsRun is one run of the world.
 type lawsRun struct {
 	*lawsWorld
 	t       testing.TB
 	procs   []*lawsProcess // protected by mu
-	plans   []*lawsPlan    // of all agents; protected by mu
+	plans   [][]*lawsPlan  // by agent; each its own agent's until all have ended
 	pending sync.WaitGroup // calls, those that nobody waits for included
 	over    chan struct{}
 	leaders sync.WaitGroup // supervisors
@@ -30,22 +25,26 @@ type lawsRun struct {
 	life    context.Context //nolint:containedctx // of the supervisors
 }
 
-func (w *lawsWorld) live(t *testing.T) {
-	run := &lawsRun{lawsWorld: w, t: lawsTB{t, w}, over: make(chan struct{})}
+// live plays the schedule.
+func (w *lawsWorld) live() {
+	run := &lawsRun{lawsWorld: w, t: lawsTB{w: w}, over: make(chan struct{})}
+	w.cast = run
 	run.life, run.stop = context.WithCancel(context.Background())
 	defer run.stop()
-	for n := range w.cfg.procs {
-		run.start(w.process(n, n), n)
-	}
 	r := w.stream("intents")
 	for id := range 4 + r.IntN(6) {
 		w.drawIntent(id, r)
 	}
-	if w.cfg.killAt > 0 {
-		run.pending.Go(run.kill)
-	}
 	var people, agents sync.WaitGroup
+	for n := range w.cfg.procs {
+		p := w.process(n, n)
+		run.start(p)
+		if p.kill.at > 0 {
+			people.Go(func() { run.kill(p) })
+		}
+	}
 	people.Go(run.operator)
+	run.plans = make([][]*lawsPlan, w.cfg.agents)
 	for n := range w.cfg.agents {
 		agents.Go(func() { run.agent(n) })
 	}
@@ -64,25 +63,30 @@ func (w *lawsWorld) live(t *testing.T) {
 	w.locked(func() { w.closed = true })
 	w.wires.Wait()
 	time.Sleep(time.Hour) // whatever timer is left fires now, and is noticed at the store
-	w.locked(w.settleClaims)
+	w.locked(w.shown)
 	if !w.cfg.faulty() {
-		w.settleRecords(t)
+		w.settleRecords()
 	}
 }
 
 // settleRecords: with a store that never failed nothing is left in hand by a process that closed, and every success
 // that a tool reported, however late, is a fact.
-func (w *lawsWorld) settleRecords(t *testing.T) {
-	page, _, err := w.base.List(t.Context(), toolexec.Query{Limit: 1000})
-	require.NoError(t, err)
+func (w *lawsWorld) settleRecords() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	page, _, err := w.base.List(context.Background(), toolexec.Query{Limit: 1000})
+	if err != nil {
+		w.broken("L9", "the store cannot list: %v", err)
+	}
+	killed := map[string]bool{}
+	for _, p := range w.cast.procs {
+		killed[p.owner()] = killed[p.owner()] || p.dead()
+	}
 	for _, rec := range page {
-		killed := w.cfg.killAt > 0 && rec.Owner == "p0"
-		if rec.State == toolexec.StateInFlight && (!killed || w.cfg.supervised) {
+		if rec.State == toolexec.StateInFlight && (!killed[rec.Owner] || w.cfg.supervised) {
 			w.broken("L9", "%s is still in flight for %s", rec.Ref, rec.Owner)
 		}
-		if w.cfg.killAt == 0 && slices.ContainsFunc(rec.Unresolved, func(u toolexec.Unresolved) bool { return u.Alive }) {
+		if len(w.cfg.kills) == 0 && slices.ContainsFunc(rec.Unresolved, func(u toolexec.Unresolved) bool { return u.Alive }) {
 			w.broken("L9", "%s has an attempt that is taken for alive", rec.Ref)
 		}
 		for _, d := range w.dispatches[rec.Key] {
@@ -95,8 +99,14 @@ func (w *lawsWorld) settleRecords(t *testing.T) {
 
 // process makes process n, which goes by the name of the one that it replaces.
 func (w *lawsWorld) process(n, name int) *lawsProcess {
-	p := &lawsProcess{n: n, tools: map[string]*toolexec.Bound[lawsIn, any]{}, killed: make(chan struct{}), rng: w.stream("store", n)}
-	p.x = &toolexec.Executor{Observer: lawsObserver{w, p}, Owner: fmt.Sprint("p", name)}
+	p := &lawsProcess{
+		n: n, name: name, tools: map[string]*toolexec.Bound[lawsIn, any]{}, killed: make(chan struct{}),
+		began: time.Now(), lasts: 4*time.Second - w.cfg.slip(),
+	}
+	if n < len(w.cfg.kills) {
+		p.kill = w.cfg.kills[n]
+	}
+	p.x = &toolexec.Executor{Observer: lawsObserver{w, p}, Owner: p.owner(), RetryBudget: w.cfg.budget}
 	s := lawsStore{w, p}
 	switch {
 	case !w.cfg.leased:
@@ -113,11 +123,11 @@ func (w *lawsWorld) process(n, name int) *lawsProcess {
 	return p
 }
 
+// owner is how records name p.
+func (p *lawsProcess) owner() string { return fmt.Sprint("p", p.name) }
+
 func (w *lawsWorld) drawIntent(id int, r *rand.Rand) {
 	i := &lawsIntent{id: id, spec: lawsPick(r, w.cfg.tools...), scope: lawsPick(r, "", "tenant"), run: lawsPick(r, "", "run_1", "run_2")}
-	if !lawsRuns {
-		i.run = ""
-	}
 	switch {
 	case i.spec.ref:
 		i.poison = r.IntN(8) == 0
@@ -133,343 +143,58 @@ func (w *lawsWorld) drawIntent(id int, r *rand.Rand) {
 	w.intents = append(w.intents, i)
 }
 
-func (r *lawsRun) kill() {
-	time.Sleep(r.cfg.killAt)
-	r.mu.Lock()
-	p := r.procs[0]
-	r.mu.Unlock()
-	p.mu.Lock()
-	p.killedAt, p.stops = time.Now(), r.cfg.killStops
-	p.mu.Unlock()
-	r.locked(func() { r.log("p%d is killed", p.n) })
-	close(p.killed)
-	if r.cfg.restartAfter > 0 {
-		time.Sleep(r.cfg.restartAfter)
-		r.start(r.process(r.cfg.procs, p.n), 0)
+// kill lets p die in its time, or when it uses its store, whichever is first, and another take its place.
+func (r *lawsRun) kill(p *lawsProcess) {
+	t := time.NewTimer(p.kill.at)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		r.die(p)
+	case <-p.killed:
+	case <-r.over:
+		return
 	}
+	if p.kill.restart > 0 {
+		time.Sleep(p.kill.restart)
+		r.start(r.process(r.cfg.procs+p.n, p.name))
+	}
+}
+
+// die ends p between two of its steps; false when it is dead.
+func (w *lawsWorld) die(p *lawsProcess) bool {
+	p.mu.Lock()
+	dead, uses := p.dead(), p.uses
+	if !dead {
+		p.killedAt = time.Now()
+		close(p.killed)
+	}
+	p.mu.Unlock()
+	if !dead {
+		w.locked(func() {
+			w.log("p%d is killed, after %d uses of its store", p.n, uses)
+			w.meet("a kill")
+		})
+	}
+	return !dead
 }
 
 // start lets a process live, and its supervisor, if it has one.
-func (r *lawsRun) start(p *lawsProcess, supervision int) {
+func (r *lawsRun) start(p *lawsProcess) {
 	r.locked(func() { r.procs = append(r.procs, p); r.log("p%d starts", p.n) })
 	if r.cfg.supervised {
-		r.lead(p, r.cfg.supervisors[supervision])
+		r.lead(p, r.cfg.supervisors[p.name])
 	}
 }
 
-// living returns a process that was not killed.
+// living returns a process that was not killed, once there is one.
 func (r *lawsRun) living(rng *rand.Rand) *lawsProcess {
-	r.mu.Lock()
-	all := slices.Clone(r.procs)
-	r.mu.Unlock()
 	for {
-		if p := lawsPick(rng, all...); !p.dead() {
-			return p
+		r.mu.Lock()
+		alive := slices.DeleteFunc(slices.Clone(r.procs), (*lawsProcess).dead)
+		r.mu.Unlock()
+		if len(alive) > 0 {
+			return lawsPick(rng, alive...)
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
-}
-
-// agents ---------------------------------------------------------------------------------
-
-// lawsPlan is what one agent knows of one intent.
-type lawsPlan struct {
-	intent *lawsIntent
-	ref    string // to be given on the next call
-	note   string
-	done   bool
-	doubt  bool // an answer was unknown
-	waited bool // it was waited for, so it goes by its ref
-}
-
-// agent pursues its own intents, and those that name their operation together with the others.
-func (r *lawsRun) agent(n int) {
-	rng, waits := r.stream("agent", n), r.stream("waiter", n)
-	var plans []*lawsPlan
-	for _, i := range r.intents {
-		if i.id%r.cfg.agents == n || (i.ref != "" || i.spec.ref) && rng.IntN(2) == 0 {
-			plans = append(plans, &lawsPlan{intent: i, ref: i.ref, note: "a"})
-		}
-	}
-	r.locked(func() { r.plans = append(r.plans, plans...) })
-	for range 3 * len(plans) {
-		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-		r.pursue(rng, waits, lawsPick(rng, plans...))
-		if rng.IntN(8) == 0 {
-			r.nonsense(rng)
-		}
-	}
-}
-
-// pursue calls for one intent until it has an answer it is content with, or gives up for now.
-func (r *lawsRun) pursue(rng, waits *rand.Rand, plan *lawsPlan) {
-	for range 1 + rng.IntN(4) {
-		a := r.issue(rng, plan)
-		if a == nil { // crashed, or gave up waiting: it plans the same step again
-			continue
-		}
-		r.learn(rng, plan, a)
-		if a.OK && rng.IntN(3) > 0 {
-			return
-		}
-		if !r.cfg.supervised || !a.OK && !r.awaits(waits, plan, a) {
-			r.heed(rng, plan, a)
-		}
-	}
-}
-
-// learn keeps what the next call needs: an operation goes by its ref once it is known to be committed; before that the
-// agent may as well plan the same step again without one.
-func (r *lawsRun) learn(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
-	named := plan.intent.ref != "" || plan.intent.spec.ref
-	if !plan.intent.spec.writes() || named {
-		return
-	}
-	plan.done, plan.doubt = plan.done || a.OK, plan.doubt || a.CommitState != toolexec.NotCommitted
-	if _, err := r.base.Load(context.Background(), lawsKey{Scope: plan.intent.scope, Ref: a.OperationRef}); err != nil && !lawsHandedRefs {
-		return
-	}
-	if plan.ref = a.OperationRef; !plan.done && !plan.waited && rng.IntN(2) == 0 {
-		plan.ref = ""
-	}
-}
-
-// heed waits as the answer says, or does not.
-func (r *lawsRun) heed(rng *rand.Rand, plan *lawsPlan, a *lawsAnswer) {
-	named := plan.intent.ref != "" || plan.intent.spec.ref
-	switch {
-	case a.NextAction == toolexec.NextCorrectInput && rng.IntN(2) == 0, named && rng.IntN(12) == 0:
-		plan.note = lawsPick(rng, "a", "b", "c")
-	}
-	switch wait := time.Until(a.Retry.NotBefore); {
-	case rng.IntN(3) == 0: // ignores it
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
-	case wait > 0:
-		time.Sleep(min(wait, 2*time.Minute))
-	default:
-		time.Sleep(time.Duration(rng.IntN(5000)) * time.Millisecond)
-	}
-}
-
-// lawsAnswer is an envelope whose result was checked.
-type lawsAnswer = toolexec.Envelope[json.RawMessage]
-
-// lawsCall is one call as an agent makes it.
-type lawsCall struct {
-	id      int
-	intent  *lawsIntent
-	in      lawsIn
-	ref     string
-	scope   string
-	proc    *lawsProcess
-	began   time.Time
-	seq     int                // dispatches before it
-	open    map[lawsKey]string // equal operations that were open when it began, with their nonces
-	hurried bool               // its context ends before its time
-	shared  bool               // another call of the same batch asks for the same
-	try     int                // reads of it so far; protected by the world
-	waits   bool               // it is Supervisor.Wait, or verify_operation
-}
-
-// unnamed reports whether neither the host nor the tool names the operation: it goes by a ref that was minted, now or
-// for an answer before.
-func (c *lawsCall) unnamed() bool {
-	return c.intent.ref == "" && !c.intent.spec.ref && c.intent.spec.writes()
-}
-
-type lawsCallsKey struct{}
-
-// lawsCallOf returns the call that a tool's context belongs to.
-func lawsCallOf(ctx context.Context, intent int) *lawsCall {
-	calls, _ := ctx.Value(lawsCallsKey{}).([]*lawsCall)
-	for _, c := range calls {
-		if c.intent.id == intent {
-			return c
-		}
-	}
-	return nil
-}
-
-func (r *lawsRun) newCall(p *lawsProcess, plan *lawsPlan) *lawsCall {
-	i := plan.intent
-	c := &lawsCall{
-		intent: i, in: lawsIn{i.id, plan.note, lawsCanary + "-argument"}, ref: plan.ref, scope: i.scope, proc: p,
-		began: time.Now(), open: map[lawsKey]string{},
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls++
-	c.id, c.seq = r.calls, r.seq
-	if plan.doubt && c.unnamed() && c.ref == "" && r.cfg.faulty() {
-		i.plural = true // the one in doubt may be settled by now, and this is then another wish
-	}
-	if c.unnamed() {
-		r.noteOpen(c)
-	}
-	return c
-}
-
-// noteOpen is called with mu held.
-func (w *lawsWorld) noteOpen(c *lawsCall) {
-	identity := c.intent.spec.identity(c.in)
-	for key, list := range w.dispatches {
-		if key.Scope != c.scope || len(list) == 0 || list[len(list)-1].identity != identity {
-			continue
-		}
-		if rec, err := w.base.Load(context.Background(), key); err == nil && rec.IsOpen() {
-			c.open[key] = rec.Nonce
-		}
-	}
-}
-
-// issue makes one call, in one of several ways, and returns nil when the agent did not wait for its answer.
-func (r *lawsRun) issue(rng *rand.Rand, plan *lawsPlan) *lawsAnswer {
-	p := r.living(rng)
-	c := r.newCall(p, plan)
-	ctx, cancel := context.WithCancel(context.Background())
-	switch rng.IntN(8) {
-	case 0:
-		c.hurried = true
-		time.AfterFunc(time.Duration(rng.IntN(4000))*time.Millisecond, cancel)
-	case 1:
-		c.hurried = true
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) // the parent ends with the bubble
-	}
-	way, patience := rng.IntN(4), time.Hour
-	batch := r.stream("batch", c.id, rng.Uint64())
-	if rng.IntN(6) == 0 {
-		patience = time.Duration(rng.IntN(5000)) * time.Millisecond
-	}
-	leave := rng.IntN(2) == 0
-	r.locked(func() {
-		r.log("call %d: p%d, intent %d, ref %q, note %s, way %d, hurried %t, patience %v", c.id, p.n, c.intent.id, c.ref, c.in.Note, way, c.hurried, patience)
-	})
-	answered := make(chan *lawsAnswer, 1)
-	r.pending.Go(func() {
-		defer close(answered)
-		defer cancel()
-		if a := r.do(ctx, batch, way, c); a != nil {
-			answered <- a
-		}
-	})
-	killed := p.killed
-	if !leave {
-		killed = nil
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case a := <-answered:
-		return a
-	case <-killed:
-	case <-timer.C:
-	}
-	r.locked(func() { // planned again without a ref after it succeeded unheard, it is another wish
-		if c.unnamed() {
-			c.intent.plural = true
-		}
-	})
-	return nil
-}
-
-// do makes the call and checks its answer; nil when the tool ended the goroutine.
-func (r *lawsRun) do(ctx context.Context, rng *rand.Rand, way int, c *lawsCall) *lawsAnswer {
-	name := c.intent.spec.name
-	answered := false
-	defer func() {
-		if !answered {
-			r.locked(func() {
-				if !r.exits[c] && !r.failedNow() {
-					r.broken("L4", "call %d has no envelope", c.id)
-				}
-			})
-		}
-	}()
-	ctx = context.WithValue(ctx, lawsCallsKey{}, []*lawsCall{c})
-	var a *lawsAnswer
-	switch way {
-	case 0, 1:
-		typed := toolexec.WithRunID(toolexec.WithScope(ctx, c.scope), c.intent.run)
-		if c.ref != "" || rng.IntN(2) == 0 {
-			typed = toolexec.WithOperationRef(typed, c.ref)
-		}
-		e := c.proc.tools[name].Call(typed, c.in)
-		answered = true
-		a = lawsAnswered(r, c, &e, 1)
-	case 2:
-		e := c.proc.x.Execute(ctx, c.byName())
-		answered = true
-		a = lawsAnswered(r, c, &e, 1)
-	default:
-		a, answered = r.doBatch(ctx, rng, c), true
-	}
-	return a
-}
-
-func (w *lawsWorld) failedNow() bool { return len(w.violations) > 0 }
-
-func (c *lawsCall) byName() toolexec.Call {
-	raw := fmt.Sprintf(`{"secret":%q, "note":%q, "intent":%d.0}`, c.in.Secret, c.in.Note, c.in.Intent)
-	return toolexec.Call{ID: fmt.Sprint(c.id), Name: c.intent.spec.name, Arguments: json.RawMessage(raw), OperationRef: c.ref, Scope: c.scope, RunID: c.intent.run}
-}
-
-// doBatch makes the call among others of one turn: the same again, another, a name nobody knows.
-func (r *lawsRun) doBatch(ctx context.Context, rng *rand.Rand, c *lawsCall) *lawsAnswer {
-	calls := []*lawsCall{c}
-	batch := []toolexec.Call{c.byName()}
-	if rng.IntN(2) == 0 && (c.ref != "" || c.intent.spec.ref) {
-		c.shared = true
-		calls, batch = append(calls, c), append(batch, c.byName())
-	}
-	if other := lawsPick(rng, r.intents...); other != c.intent && (other.ref != "" || other.spec.ref || !other.spec.writes()) {
-		o := r.newCall(c.proc, &lawsPlan{intent: other, ref: other.ref, note: "a"})
-		o.hurried = c.hurried
-		calls, batch = append(calls, o), append(batch, o.byName())
-	}
-	calls, batch = append(calls, nil), append(batch, toolexec.Call{Name: lawsCanary + "_tool"})
-	ctx = context.WithValue(ctx, lawsCallsKey{}, calls[:len(calls)-1])
-	out := c.proc.x.ExecuteAll(ctx, batch)
-	if len(out) != len(batch) {
-		r.locked(func() { r.broken("L4", "%d envelopes for %d calls", len(out), len(batch)) })
-		return nil
-	}
-	var again *lawsAnswer
-	for i := range out {
-		if i == 0 {
-			continue
-		}
-		if a := lawsAnswered(r, calls[i], &out[i], len(batch)); calls[i] == c {
-			again = a
-		}
-	}
-	a := lawsAnswered(r, c, &out[0], len(batch))
-	if again != nil && again.OK && !a.OK {
-		return again // the agent reads both: its wish is fulfilled
-	}
-	return a
-}
-
-// nonsense is what models send: none of it runs anything, or reaches a text.
-func (r *lawsRun) nonsense(rng *rand.Rand) {
-	x := r.living(rng).x
-	spec := lawsPick(rng, r.cfg.tools...)
-	bad := lawsPick(rng,
-		`{"intent":"CANARY","note":1,"secret":{"deep":1}}`, `{"intent":1,"intent":2}`, `CANARY`,
-		`{"intent":1e400,"note":"","secret":""}`, `{"intent":99,"note":"CANARY","secret":"CANARY"}`)
-	if rng.IntN(4) == 0 {
-		bad = `{"intent":0,"note":"","secret":"","CANARY":1}`
-	}
-	call := toolexec.Call{Name: spec.name, Arguments: json.RawMessage(bad), RunID: lawsPick(rng, "", "run_1")}
-	if rng.IntN(6) == 0 {
-		call.Name = lawsCanary
-	}
-	if rng.IntN(6) == 0 {
-		call.OperationRef = "not a ref " + lawsCanary
-	}
-	e := x.Execute(context.Background(), call)
-	r.locked(func() {
-		if e.OK {
-			r.broken("L4", "nonsense was carried out: %s", bad)
-		}
-	})
-	lawsAnswered(r, nil, &e, 1)
 }

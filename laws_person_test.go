@@ -12,14 +12,17 @@ import (
 
 // operator approves, denies and resolves; what it states is true.
 func (r *lawsRun) operator() {
-	rng := r.stream("operator")
-	for {
+	for visit := 0; ; visit++ {
+		rng := r.stream("operator", visit)
 		t := time.NewTimer(time.Duration(1+rng.IntN(8)) * time.Second)
 		select {
 		case <-t.C:
 		case <-r.over:
 			t.Stop()
 			return
+		}
+		if !r.anyCalls() || !r.cfg.has("visit", visit) {
+			continue
 		}
 		sup := &toolexec.Supervisor{Executor: r.living(rng).x}
 		page, _, err := sup.List(context.Background(), toolexec.Query{States: []toolexec.State{
@@ -28,12 +31,23 @@ func (r *lawsRun) operator() {
 		if err != nil {
 			continue
 		}
+		if pruner, ok := sup.Executor.Store.(toolexec.Pruner); ok {
+			_, _ = pruner.Prune(context.Background(), 100) // tried again at the next visit
+		}
 		for _, rec := range page {
 			r.attend(rng, sup, rec)
 		}
 	}
 }
 
+// anyCalls: before the first there is nothing to visit.
+func (r *lawsRun) anyCalls() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls > 0
+}
+
+// attend decides, or does not, about one operation.
 func (r *lawsRun) attend(rng *rand.Rand, sup *toolexec.Supervisor, rec toolexec.Record) {
 	ctx, by := context.Background(), toolexec.Statement{Actor: "anna", Evidence: "ledger"}
 	switch n := rng.IntN(8); {

@@ -29,43 +29,52 @@ type lawsVolatileStore struct{ lawsStore }
 func (lawsVolatileStore) Volatile() bool { return true }
 
 func (s lawsVolatileStore) Wait(ctx context.Context, key toolexec.Key, version int64) error {
-	return s.w.base.Wait(ctx, key, version)
+	return s.w.memory.Wait(ctx, key, version)
 }
 
-// enter fails before anything happens, or draws a failure after it.
-func (s lawsStore) enter(ctx context.Context) (after, err error) {
+// enter lets p ask its store for something. An error comes before anything happens; after is one that comes then.
+func (s lawsStore) enter(ctx context.Context) (_ context.Context, after, err error) {
+	if n := s.p.name; n < len(s.w.cfg.clock.skews) {
+		ctx = context.WithValue(ctx, lawsSkewKey{}, s.w.cfg.clock.skews[n])
+	}
 	if s.w.isCalm() {
 		if s.p.dead() {
-			return nil, errLawsStore
+			return ctx, nil, errLawsStore
 		}
-		return nil, ctx.Err()
+		return ctx, nil, ctx.Err()
 	}
-	s.p.mu.Lock()
-	latency := time.Duration(0)
-	if s.w.cfg.latency > 0 {
-		latency = time.Duration(s.p.rng.Int64N(int64(s.w.cfg.latency)))
-	}
-	before, unclear := s.p.rng.Float64() < s.w.cfg.errBefore, s.p.rng.Float64() < s.w.cfg.errAfter
-	s.p.mu.Unlock()
 	s.w.locked(func() {
 		if s.w.closed {
 			s.w.broken("L9", "p%d uses the store after Close", s.p.n)
 		}
 	})
-	if latency > 0 {
-		time.Sleep(latency)
+	s.p.mu.Lock()
+	s.p.uses++
+	use := s.p.uses
+	s.p.mu.Unlock()
+	var before, unclear bool
+	if cfg := &s.w.cfg; cfg.latency > 0 || cfg.errBefore > 0 || cfg.errAfter > 0 {
+		r := s.w.stream("store", s.p.n, use)
+		before = r.Float64() < cfg.errBefore && cfg.has("store", s.p.n, ".", use)
+		unclear = r.Float64() < cfg.errAfter && cfg.has("store", s.p.n, ".", use, ".after")
+		if cfg.latency > 0 {
+			time.Sleep(time.Duration(r.Int64N(int64(cfg.latency))))
+		}
+	}
+	if use == s.p.kill.op && s.w.die(s.p) && s.p.kill.done {
+		return ctx, errLawsStore, nil
 	}
 	switch {
 	case s.p.dead(), before:
-		return nil, errLawsStore
+		return ctx, nil, errLawsStore
 	case unclear:
-		return errLawsStore, nil
+		return ctx, errLawsStore, nil
 	}
-	return nil, ctx.Err()
+	return ctx, nil, ctx.Err()
 }
 
 func (s lawsStore) Load(ctx context.Context, key toolexec.Key) (toolexec.Record, error) {
-	after, err := s.enter(ctx)
+	ctx, after, err := s.enter(ctx)
 	if err != nil || after != nil {
 		return toolexec.Record{}, errors.Join(err, after)
 	}
@@ -77,7 +86,7 @@ func (s lawsStore) Load(ctx context.Context, key toolexec.Key) (toolexec.Record,
 }
 
 func (s lawsStore) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
-	after, err := s.enter(ctx)
+	ctx, after, err := s.enter(ctx)
 	if err != nil || after != nil {
 		return nil, toolexec.Cursor{}, errors.Join(err, after)
 	}
@@ -85,7 +94,7 @@ func (s lawsStore) List(ctx context.Context, q toolexec.Query) ([]toolexec.Recor
 }
 
 func (s lawsStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
-	after, err := s.enter(ctx)
+	ctx, after, err := s.enter(ctx)
 	if err != nil {
 		return toolexec.Record{}, err
 	}
@@ -109,6 +118,13 @@ func (s lawsStore) Save(ctx context.Context, r toolexec.Record) (toolexec.Record
 func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
 	w.log("p%d: save %s v%d: %s -> %s, attempts %d, unresolved %d", p.n, is.Ref, is.Version, was.State, is.State, is.Attempts, len(is.Unresolved))
 	lawsRecordTravels(w, is)
+	w.meet(was.State, " -> ", is.State)
+	if was.State != toolexec.StateAbsent && is.Now.Before(was.UpdatedAt.Time()) {
+		w.meet("a clock that went back")
+	}
+	if was.State == toolexec.StateInFlight && is.Nonce == was.Nonce && p.dead() {
+		w.meet("a last save")
+	}
 	if was.State == toolexec.StateCommitted && is.State != toolexec.StateCommitted {
 		w.broken("L3", "%s leaves committed", is.Ref)
 	}
@@ -125,7 +141,7 @@ func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
 			}
 		}
 	}
-	if is.State == toolexec.StateInFlight && is.Nonce != was.Nonce && was.NotBefore.Time().After(is.Now) {
+	if is.State == toolexec.StateInFlight && is.Nonce != was.Nonce && was.NotBefore.Time().After(is.Now) && !w.jumped(20*w.cfg.latency+lawsBeginRetries) {
 		w.broken("L5", "%s begins before its not_before", is.Ref)
 	}
 	for _, spec := range w.cfg.tools {
@@ -134,6 +150,14 @@ func (w *lawsWorld) saved(p *lawsProcess, was, is *toolexec.Record) {
 			w.broken("L1", "%s is sent again when the remote side may have forgotten it", is.Ref)
 		}
 	}
+}
+
+// jumped reports whether the store's clock has jumped in the time until now in which what is saved was decided.
+func (w *lawsWorld) jumped(within time.Duration) bool {
+	return slices.ContainsFunc(w.cfg.clock.jumps, func(j lawsJump) bool {
+		since := time.Since(w.begin) - j.at
+		return since >= 0 && since <= within
+	})
 }
 
 // statement follows what people said. Called with mu held.
@@ -148,6 +172,26 @@ func (w *lawsWorld) statement(was, is *toolexec.Record) {
 		w.allowance[is.Key], w.approvals[is.Key] = 0, nil
 		delete(w.notBefore, is.Key)
 	}
+}
+
+// Prune deletes what retention allows; then nothing is known of what was closed.
+func (s lawsStore) Prune(ctx context.Context, _ int) (int, error) {
+	ctx, after, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if s.w.table == nil {
+		return 0, after
+	}
+	gone := s.w.table.prune(ctx)
+	for _, key := range gone {
+		s.w.log("p%d: %s is deleted", s.p.n, key.Ref)
+		s.w.meet("a deleted record")
+		s.w.allowance[key], s.w.approvals[key], s.w.settled[key] = 0, nil, nil
+	}
+	return len(gone), after
 }
 
 // lawsRecordTravels: a record survives JSON.
@@ -178,7 +222,7 @@ func (w *lawsWorld) isCalm() bool {
 type lawsClaimingStore struct{ lawsStore }
 
 func (s lawsClaimingStore) Claim(ctx context.Context, q toolexec.Query, d time.Duration) ([]toolexec.Record, error) {
-	after, err := s.enter(ctx)
+	ctx, after, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,52 +15,6 @@ import (
 
 // Supervisors, those who wait instead of repeating, and agents that ask what became of their operations.
 
-// lawsSupervision is the supervisor of one process.
-type lawsSupervision struct {
-	runs    bool // Run; else single passes
-	none    bool // or neither
-	every   time.Duration
-	workers int
-	rerun   lawsRerun
-}
-
-// lawsRerun is a host's Rerun.
-type lawsRerun uint8
-
-const (
-	lawsRerunsNone  lawsRerun = iota // nil
-	lawsRerunsAll                    // also what is repeated without a ref
-	lawsRerunsNamed                  // some of those that a host or a tool names
-)
-
-// drawSupervision draws from a generator of its own, so that a seed's world without supervisors stays as it is.
-func (c *lawsConfig) drawSupervision() {
-	r := rand.New(rand.NewPCG(c.seed, 1))
-	if c.supervised = r.IntN(6) > 0; !c.supervised {
-		return
-	}
-	reruns := []lawsRerun{lawsRerunsNone, lawsRerunsNamed}
-	if r.IntN(3) == 0 {
-		reruns = append(reruns, lawsRerunsAll)
-	}
-	for range c.procs + 1 {
-		c.supervisors = append(c.supervisors, lawsSupervision{
-			runs: r.IntN(3) > 0, none: r.IntN(5) == 0, every: lawsPick(r, 0, 200*time.Millisecond, 5*time.Second, 20*time.Second),
-			workers: lawsPick(r, 0, 0, -1, 2), rerun: lawsPick(r, reruns...),
-		})
-	}
-	if c.killAt > 0 && r.IntN(2) == 0 {
-		c.restartAfter = time.Duration(1+r.IntN(20_000)) * time.Millisecond
-	}
-	c.claims = c.leased && r.IntN(3) == 0
-	for _, s := range c.tools {
-		s.confirm = s.verified && r.IntN(4) == 0
-		if s.writes() && !s.approval {
-			s.drops, s.seals = r.IntN(8) == 0, r.IntN(8) == 0
-		}
-	}
-}
-
 // rerunsAll reports whether something may run again that is called without a ref.
 func (w *lawsWorld) rerunsAll() bool {
 	return slices.ContainsFunc(w.cfg.supervisors, func(s lawsSupervision) bool { return s.rerun == lawsRerunsAll })
@@ -76,7 +30,6 @@ type lawsActor struct {
 	seq   int  // dispatches before it
 	waits bool // Supervisor.Wait
 	asks  bool // verify_operation
-	rng   *rand.Rand
 
 	// Protected by the world.
 	allowed map[lawsKey]bool // what Rerun said of it last
@@ -96,7 +49,7 @@ func (r *lawsRun) actor(kind string, p *lawsProcess, rerun lawsRerun) *lawsActor
 	a := &lawsActor{p: p, rerun: rerun, began: time.Now(), allowed: map[lawsKey]bool{}, nonces: map[string]bool{}}
 	r.locked(func() {
 		r.actors++
-		a.name, a.seq, a.rng = fmt.Sprintf("%s %d of p%d", kind, r.actors, p.n), r.seq, r.stream("rerun", r.actors)
+		a.name, a.seq = fmt.Sprintf("%s %d of p%d", kind, r.actors, p.n), r.seq
 	})
 	return a
 }
@@ -108,7 +61,7 @@ func (r *lawsRun) supervisor(ctx context.Context, a *lawsActor) (*toolexec.Super
 		s.Rerun = func(rec toolexec.Record) bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			ok := a.rerun == lawsRerunsAll || !strings.HasPrefix(rec.Ref, "op_") && a.rng.IntN(2) == 0
+			ok := a.rerun == lawsRerunsAll || !strings.HasPrefix(rec.Ref, "op_") && r.stream("rerun", a.p.n, rec.Key, rec.Version).IntN(2) == 0
 			a.allowed[rec.Key] = ok
 			r.log("%s: may run %s v%d again: %t", a.name, rec.Ref, rec.Version, ok)
 			return ok
@@ -129,10 +82,7 @@ func (r *lawsRun) lead(p *lawsProcess, of lawsSupervision) {
 		case <-p.killed:
 		case <-ctx.Done():
 		}
-		p.mu.Lock()
-		stops := p.stops
-		p.mu.Unlock()
-		if !stops {
+		if !p.kill.stops {
 			<-r.life.Done()
 		}
 	})
@@ -184,7 +134,7 @@ func (r *lawsRun) pass(ctx context.Context, p *lawsProcess, of lawsSupervision) 
 func (w *lawsWorld) acted(a *lawsActor, was, is *toolexec.Record) {
 	held := is.State == toolexec.StateAwaitingApproval && was.Approval != nil && was.Approval.Decision != "" && is.Approval.Decision == "" // anew
 	if (is.State != was.State || held) && is.State != toolexec.StateInFlight && is.State != toolexec.StateUnknown {
-		w.settled[is.Key] = append(w.settled[is.Key], &lawsSettlement{version: is.Version, by: a, from: was.State, rec: *is})
+		w.settled[is.Key] = append(w.settled[is.Key], &lawsSettlement{version: is.Version, at: time.Now(), by: a, from: was.State, rec: *is})
 	}
 	if a == nil {
 		return
@@ -214,6 +164,7 @@ func (w *lawsWorld) mayRunAgain(a *lawsActor, was, is *toolexec.Record) {
 // lawsSettlement is a save that brought an operation to an end, or to where others must go on.
 type lawsSettlement struct {
 	version int64
+	at      time.Time
 	by      *lawsActor // nil: a caller or a person
 	from    toolexec.State
 	rec     toolexec.Record
@@ -241,7 +192,7 @@ func (r *lawsRun) told(a *lawsActor, s toolexec.Settled) {
 		r.broken("L7", "%s is told that %s v%d is %s, and so was %s", a.name, s.Record.Ref, of.version, of.rec.State, of.tells[0].name)
 	}
 	of.tells = append(of.tells, a)
-	r.holds(a.name, s.Record.Key, &s.Envelope, s.Record.Now, 0)
+	r.holds(a.name, s.Record.Key, &s.Envelope, of.at, 0)
 }
 
 // holds compares what is said of an operation with the ledger: began is when it was asked, and dispatches up to before
@@ -259,7 +210,7 @@ func (w *lawsWorld) holds(who string, key lawsKey, e *lawsAnswer, began time.Tim
 		if known {
 			w.broken("L3", "%s: %s was committed, now it is not", who, key.Ref)
 		}
-		w.claims = append(w.claims, lawsClaim{key, "", before, nil, who})
+		w.claim(lawsClaim{key, "", before, nil, who})
 	default:
 		if known && !was.unrecorded && !w.cfg.faulty() {
 			w.broken("L3", "%s: %s was committed, now it is unknown", who, key.Ref)
@@ -292,8 +243,8 @@ func (w *lawsWorld) confirmed(key lawsKey, spec *lawsSpec) {
 // mayLookUp: an agent's question never asks the remote side before the time. Called with mu held.
 func (w *lawsWorld) mayLookUp(ctx context.Context, key lawsKey) {
 	if a := lawsActorOf(ctx); a != nil && a.asks {
-		if due := a.loaded.DueAt().Time(); time.Until(due) > w.cfg.slack() {
-			w.broken("L5", "%s looks %s up %v before it is due", a.name, key.Ref, time.Until(due))
+		if early := a.loaded.DueAt().Time().Sub(w.now()); early > w.cfg.slack() {
+			w.broken("L5", "%s looks %s up %v before it is due", a.name, key.Ref, early)
 		}
 	}
 }
@@ -428,17 +379,11 @@ func (r *lawsRun) recovered() {
 		return
 	}
 	r.recoverAll()
-	rng := r.stream("again")
-	for _, plan := range r.plans {
-		if plan.done {
-			continue
-		}
-		if a := r.issue(rng, plan); a != nil {
-			r.learn(rng, plan, a)
-		}
-		if plan.ref != "" && !plan.waited && !plan.done && plan.intent.ref == "" {
-			plan.ref = ""
-			r.issue(rng, plan)
+	for n, plans := range r.plans {
+		for i, plan := range plans {
+			if name := fmt.Sprintf("again%d.%d", n, i); !plan.done && r.cfg.has(name) {
+				r.again(name, plan)
+			}
 		}
 	}
 	r.pending.Wait()
@@ -448,14 +393,26 @@ func (r *lawsRun) recovered() {
 	r.locked(r.toldAll)
 }
 
+// again makes an unfinished call once more, with its ref and without.
+func (r *lawsRun) again(name string, plan *lawsPlan) {
+	rng := r.stream(name)
+	if a := r.issue(name, rng, plan); a != nil {
+		r.learn(rng, plan, a)
+	}
+	if plan.ref != "" && !plan.waited && !plan.done && plan.intent.ref == "" {
+		plan.ref = ""
+		r.issue(name+".unnamed", rng, plan)
+	}
+}
+
 // recoverAll lets every process that lives take passes until nothing is open, or that can be taken for never.
 func (r *lawsRun) recoverAll() {
 	var open []toolexec.Record
 	var before, versions int64
 	for range 300 {
-		for n, p := range slices.Clone(r.procs) {
+		for _, p := range slices.Clone(r.procs) {
 			if !p.dead() {
-				r.pass(context.Background(), p, r.cfg.supervisors[n])
+				r.pass(context.Background(), p, r.cfg.supervisors[p.name])
 			}
 		}
 		page, _, err := r.base.List(context.Background(), toolexec.Query{

@@ -74,7 +74,7 @@ func (w *lawsWorld) bind(p *lawsProcess) {
 
 func (w *lawsWorld) run(ctx context.Context, spec *lawsSpec, p *lawsProcess, in lawsIn) (any, error) {
 	if !spec.writes() {
-		return w.read(ctx, spec, in)
+		return w.read(ctx, spec, p, in)
 	}
 	d := w.dispatch(ctx, spec, p, in)
 	defer w.ended(d)
@@ -100,8 +100,6 @@ func (d *lawsDispatch) pause(ctx context.Context, dur time.Duration) bool {
 	}
 }
 
-func lawsPick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
-
 // fails returns an error with a canary that the observer must be shown.
 func (w *lawsWorld) fails(d *lawsDispatch, format string) error {
 	w.mu.Lock()
@@ -118,10 +116,14 @@ func (w *lawsWorld) proves(d *lawsDispatch, unsent bool) {
 // act is a tool's function: prepare, mark, send, answer.
 func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 	r := d.rng
-	if !d.pause(ctx, lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 2200*time.Millisecond, w.hang(d))) {
+	slow := lawsPick(r, 0, 0, 0, 0, 10*time.Millisecond, 300*time.Millisecond, 2200*time.Millisecond, w.cfg.hang)
+	if slow > 0 && w.cfg.has(d.name, ".slow") && !d.pause(ctx, slow) {
 		return nil, w.interrupted(ctx, d)
 	}
-	if r.IntN(5) == 0 {
+	if d.spec.nests && r.IntN(2) == 0 && w.cfg.has(d.name, ".nested") {
+		w.nested(ctx, d)
+	}
+	if r.IntN(5) == 0 && w.cfg.has(d.name, ".early") {
 		if out, over, err := w.early(d); over {
 			return out, err
 		}
@@ -132,7 +134,7 @@ func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 			return nil, lawsPick(r, err, fmt.Errorf("sending: %w", err))
 		}
 		w.marked(d)
-		if r.IntN(8) == 0 { // the dial is refused, provably
+		if r.IntN(8) == 0 && w.cfg.has(d.name, ".dial") { // the dial is refused, provably
 			toolexec.MarkNotSent(ctx)
 			if d.spec.marks || d.spec.oneRequest {
 				w.proves(d, true)
@@ -140,23 +142,10 @@ func (w *lawsWorld) act(ctx context.Context, d *lawsDispatch) (any, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: w.fails(d, "connection refused")}
 		}
 	}
-	if lawsLeases || !w.outlasts(d) {
-		d.pause(ctx, lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second))
+	if slow = lawsPick(r, 0, 0, 0, 100*time.Millisecond, 3*time.Second); slow > 0 && w.cfg.has(d.name, ".slower") {
+		d.pause(ctx, slow)
 	}
 	return w.request(ctx, d)
-}
-
-// outlasts reports whether d may still run when its lease is over, although its process lives.
-func (w *lawsWorld) outlasts(d *lawsDispatch) bool {
-	return w.cfg.leased && (d.spec.cooperative || d.spec.policy.TotalDeadline < 0)
-}
-
-// hang is how long d hangs.
-func (w *lawsWorld) hang(d *lawsDispatch) time.Duration {
-	if !lawsLeases && w.outlasts(d) && !d.spec.marks {
-		return 4 * time.Second
-	}
-	return w.cfg.hang
 }
 
 // interrupted is what an obedient tool returns that has sent nothing.
@@ -166,6 +155,39 @@ func (w *lawsWorld) interrupted(ctx context.Context, d *lawsDispatch) error {
 	}
 	w.proves(d, true)
 	return toolexec.NotSent(ctx.Err())
+}
+
+// nested calls another tool, as a part of what this one does: its call is like any other, in the scope of the outer one and
+// under a ref of its own. Only intents before d's are called, so that nobody waits
+// for itself.
+func (w *lawsWorld) nested(ctx context.Context, d *lawsDispatch) {
+	w.mu.Lock()
+	var inner []*lawsIntent
+	for _, i := range w.intents[:d.intent.id] {
+		if i.scope == d.intent.scope && !i.spec.cooperative && (i.ref != "" || i.spec.ref || !i.spec.writes()) && i.ref != d.key.Ref {
+			inner = append(inner, i)
+		}
+	}
+	w.mu.Unlock()
+	if len(inner) == 0 {
+		return
+	}
+	c := w.cast.newCall(d.proc, &lawsPlan{intent: lawsPick(d.rng, inner...), note: "a"})
+	c.hurried = true
+	ctx = context.WithValue(context.WithValue(ctx, lawsActorKey{}, (*lawsActor)(nil)), lawsCallsKey{}, []*lawsCall{c})
+	w.locked(func() {
+		w.log("p%d: dispatch %d calls intent %d: call %d", d.proc.n, d.seq, c.intent.id, c.id)
+		w.meet("a nested call")
+	})
+	if c.intent.ref != "" {
+		c.ref = c.intent.ref
+		ctx = toolexec.WithOperationRef(ctx, c.ref)
+	}
+	e := d.proc.tools[c.intent.spec.name].Call(ctx, c.in)
+	lawsAnswered(w.cast, c, &e, 1)
+	if e.OperationRef == d.key.Ref {
+		w.locked(func() { w.broken("L1", "call %d, which dispatch %d made, has the ref of the outer one", c.id, d.seq) })
+	}
 }
 
 // marked checks the fence: whoever may send is the last that was let in.
@@ -182,11 +204,7 @@ func (w *lawsWorld) marked(d *lawsDispatch) {
 
 // early ends before anything is sent.
 func (w *lawsWorld) early(d *lawsDispatch) (out any, over bool, err error) {
-	way := d.rng.IntN(8)
-	if way == 5 && !lawsPassExits && d.spec.cooperative && d.actor != nil && !d.actor.waits {
-		way = 7
-	}
-	switch way {
+	switch d.rng.IntN(8) {
 	case 0, 1:
 		w.proves(d, true)
 		return nil, true, toolexec.NotSent(w.fails(d, "pool exhausted"))
@@ -221,20 +239,20 @@ func (w *lawsWorld) early(d *lawsDispatch) (out any, over bool, err error) {
 func (w *lawsWorld) request(ctx context.Context, d *lawsDispatch) (any, error) {
 	r := d.rng
 	short := time.Duration(r.IntN(900)) * time.Millisecond
-	long := d.spec.settle / 10 * time.Duration(r.IntN(9))
+	long := w.lag(d) / 10 * time.Duration(r.IntN(9))
 	switch n := r.IntN(100); {
-	case n < 40: // answered
+	case n < 40 || !w.cfg.has(d.name): // answered
 		return w.answered(ctx, d, short)
 	case n < 50: // the answer is lost
 		w.send(d, true, short)
-		d.pause(ctx, lawsPick(r, time.Second, 3*time.Second, w.hang(d)))
+		d.pause(ctx, lawsPick(r, time.Second, 3*time.Second, w.cfg.hang))
 		return nil, w.inDoubt(d)
 	case n < 60: // it lands late
 		w.send(d, true, long)
 		return nil, w.inDoubt(d)
 	case n < 68: // it is dropped
 		w.send(d, false, 0)
-		d.pause(ctx, lawsPick(r, 0, 3*time.Second, w.hang(d)))
+		d.pause(ctx, lawsPick(r, 0, 3*time.Second, w.cfg.hang))
 		return nil, w.inDoubt(d)
 	case n < 74: // a gateway fails after the commit
 		w.send(d, true, 0)
@@ -291,7 +309,7 @@ func (w *lawsWorld) rejected(ctx context.Context, d *lawsDispatch, after time.Du
 
 // answered waits for the answer, which proves the effect.
 func (w *lawsWorld) answered(ctx context.Context, d *lawsDispatch, after time.Duration) (any, error) {
-	if d.spec.confirm && d.rng.IntN(3) == 0 { // it answers before it has done, or not, what it says
+	if d.spec.confirm && d.rng.IntN(3) == 0 && w.cfg.has(d.name, ".early-answer") { // it answers before it has done, or not, what it says
 		w.send(d, d.rng.IntN(2) == 0, after)
 		return lawsReceipt(d.key), nil
 	}
@@ -303,7 +321,11 @@ func (w *lawsWorld) answered(ctx context.Context, d *lawsDispatch, after time.Du
 		return nil, w.inDoubt(d)
 	}
 	w.locked(func() { d.success = !d.spec.confirm })
-	switch d.rng.IntN(20) {
+	odd := d.rng.IntN(20)
+	if odd < 5 && !w.cfg.has(d.name, ".result") {
+		odd = 5
+	}
+	switch odd {
 	case 0:
 		return nil, nil //nolint:nilnil // a result like any other
 	case 1:
@@ -343,7 +365,7 @@ func (w *lawsWorld) markedThenFails(ctx context.Context, d *lawsDispatch) (any, 
 	case 0:
 		panic(w.fails(d, "a crash"))
 	case 1:
-		d.pause(ctx, w.hang(d))
+		d.pause(ctx, w.cfg.hang)
 		return nil, w.fails(d, "after the commit")
 	case 2:
 		return nil, toolexec.Transient(w.fails(d, "after the commit"))
@@ -352,17 +374,20 @@ func (w *lawsWorld) markedThenFails(ctx context.Context, d *lawsDispatch) (any, 
 }
 
 // read is a tool that changes nothing.
-func (w *lawsWorld) read(ctx context.Context, spec *lawsSpec, in lawsIn) (any, error) {
+func (w *lawsWorld) read(ctx context.Context, spec *lawsSpec, p *lawsProcess, in lawsIn) (any, error) {
 	c := lawsCallOf(ctx, in.Intent)
 	w.mu.Lock()
-	w.reads++
-	r := w.stream("read", w.reads)
-	if t := w.readAfter[spec.name+"|"+c.scope]; c.try == 0 && time.Until(t) > 0 && w.cfg.checkReads {
-		w.broken("L5", "%s is read %v before the remote side wants it", spec.name, time.Until(t))
-	}
-	c.try++
+	c.intent.dispatches++
+	name := fmt.Sprintf("run%d.%d", in.Intent, c.intent.dispatches)
+	r := w.stream(name)
+	w.mayRead(spec, p, c)
+	w.mayRetry(ctx, p)
 	w.mu.Unlock()
-	switch r.IntN(8) {
+	way := r.IntN(8)
+	if way < 7 && !w.cfg.has(name) {
+		way = 7
+	}
+	switch way {
 	case 0:
 		return nil, errors.New(lawsCanary + "-read")
 	case 1:
@@ -374,15 +399,31 @@ func (w *lawsWorld) read(ctx context.Context, spec *lawsSpec, in lawsIn) (any, e
 	case 4:
 		return nil, nil //nolint:nilnil // empty
 	case 5:
-		wait := lawsPick(r, time.Second, 20*time.Second)
-		w.locked(func() { w.readAfter[spec.name+"|"+c.scope] = time.Now().Add(wait) })
-		return nil, &toolexec.Failure{Class: toolexec.ClassTransient, Code: toolexec.CodeRateLimited, RetryAfter: wait}
+		return nil, &toolexec.Failure{Class: toolexec.ClassTransient, Code: toolexec.CodeRateLimited, RetryAfter: lawsPick(r, time.Second, 20*time.Second)}
 	case 6:
 		if !spec.cooperative {
 			runtime.Goexit()
 		}
 	}
 	return "what was read", nil
+}
+
+// lawsHold is what an answer said: not before until.
+type lawsHold struct{ said, until time.Time }
+
+// lawsReads names those reads that wait for one another: of a tool, in a scope, by one process.
+type lawsReads struct {
+	tool, scope string
+	proc        *lawsProcess
+}
+
+// mayRead: a call does not begin to read before the remote side wants it, as an answer of the same process said. Called with
+// mu held.
+func (w *lawsWorld) mayRead(spec *lawsSpec, p *lawsProcess, c *lawsCall) {
+	until := w.readAfter[lawsReads{spec.name, c.scope, p}]
+	if c.try++; c.try == 1 && until.said.Before(c.began) && time.Until(until.until) > 0 {
+		w.broken("L5", "call %d reads %s %v before the remote side wants it", c.id, spec.name, time.Until(until.until))
+	}
 }
 
 // look-ups ------------------------------------------------------------------------
@@ -397,13 +438,14 @@ func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in l
 	w.mayLookUp(ctx, key)
 	intent.lookups++
 	r := w.stream("lookup", in.Intent, intent.lookups)
+	name := fmt.Sprintf("look%d.%d", in.Intent, intent.lookups)
 	started := time.Now()
-	found := w.shows(spec, key, started, r)
+	found := w.shows(spec, key, started, r, name)
 	calm := w.calm
 	w.mu.Unlock()
 	none := toolexec.Finding[any]{}
 	trouble := r.IntN(16)
-	if calm {
+	if calm || trouble < 9 && !w.cfg.has(name) {
 		trouble = 15
 	}
 	switch trouble {
@@ -429,7 +471,7 @@ func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in l
 		if r.IntN(6) == 0 {
 			return none, toolexec.Rejected(toolexec.CodePermissionDenied, errors.New(lawsCanary))
 		}
-		if found && r.IntN(6) == 0 {
+		if found && r.IntN(2) == 0 {
 			return toolexec.Conflicting[any](), nil
 		}
 	}
@@ -440,7 +482,7 @@ func (w *lawsWorld) lookup(ctx context.Context, spec *lawsSpec, ref string, in l
 	if !found {
 		return toolexec.Absent[any](), nil
 	}
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && w.cfg.has(name, ".bare") {
 		return toolexec.FoundEffectOnly[any](), nil
 	}
 	return toolexec.Found[any](lawsReceipt(key)), nil
@@ -483,8 +525,8 @@ func lawsTurned(raw []byte) []byte {
 
 // shows is what a look-up reads: an effect may be hidden until the settle window has passed; for ever, where the
 // verifier is not authoritative. Called with mu held.
-func (w *lawsWorld) shows(spec *lawsSpec, key lawsKey, now time.Time, r *rand.Rand) bool {
-	if !spec.authoritative && r.IntN(2) == 0 {
+func (w *lawsWorld) shows(spec *lawsSpec, key lawsKey, now time.Time, r *rand.Rand, name string) bool {
+	if !spec.authoritative && r.IntN(2) == 0 && w.cfg.has(name, ".blind") {
 		return false
 	}
 	for _, d := range w.dispatches[key] {

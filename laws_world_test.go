@@ -2,12 +2,10 @@ package toolexec_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,19 +30,7 @@ type lawsIn struct {
 // lawsKey names an operation as the ledger sees it.
 type lawsKey = toolexec.Key
 
-// lawsSpec is a drawn tool.
-type lawsSpec struct {
-	name                                                string
-	effect                                              toolexec.Effect
-	marks, asksMark, cooperative, oneRequest, ref       bool
-	approval, ignoresNote, plainRejects, stringsOnly    bool
-	verified, authoritative, unverifiable, obeysContext bool
-	settle, dedupe                                      time.Duration
-	policy                                              toolexec.Policy
-	lifetime                                            int
-	confirm, drops, seals                               bool // only where there are supervisors
-}
-
+// writes reports whether runs of the tool are dispatches.
 func (s *lawsSpec) writes() bool { return s.effect != toolexec.ReadOnly }
 
 // identity is what the fingerprint stands for.
@@ -71,6 +57,7 @@ type lawsIntent struct {
 // lawsDispatch is one run of a tool's function that changes something.
 type lawsDispatch struct {
 	seq      int
+	name     string // of the part: the run of its intent
 	intent   *lawsIntent
 	spec     *lawsSpec
 	proc     *lawsProcess
@@ -111,14 +98,18 @@ type lawsLookup struct {
 // lawsProcess is an Executor with its own way to the store.
 type lawsProcess struct {
 	n      int
+	name   int // that of the one that it replaces
 	x      *toolexec.Executor
 	tools  map[string]*toolexec.Bound[lawsIn, any]
 	killed chan struct{}
+	kill   lawsKill      // how it is going to end
+	lasts  time.Duration // its tools, without it: no longer than the shortest lease that it can have held
+	began  time.Time
 
 	mu       sync.Mutex // protects what follows
-	rng      *rand.Rand // of its store's failures
+	uses     int        // of its store
 	killedAt time.Time
-	stops    bool // its tools stop with it
+	retries  int // by its tools; protected by the world
 }
 
 func (p *lawsProcess) dead() bool {
@@ -130,26 +121,27 @@ func (p *lawsProcess) dead() bool {
 	}
 }
 
-// mute reports whether what a tool of p sends is lost: p was killed, and the tool with it, or it lasted no longer
-// than the shortest lease that p can have held.
+// mute reports whether what a tool of p sends is lost.
 func (p *lawsProcess) mute() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dead() && (p.stops || time.Since(p.killedAt) > 4*time.Second)
+	return p.dead() && (p.kill.stops || time.Since(p.killedAt) > p.lasts)
 }
 
 type lawsWorld struct {
-	cfg   lawsConfig
-	base  *toolexec.MemoryStore
-	begin time.Time
-	wires sync.WaitGroup // requests under way
+	cfg    lawsConfig
+	base   toolexec.Store        // what all processes keep their records in
+	table  *lawsTable            // which is this one where they outlive a process
+	memory *toolexec.MemoryStore // and this one where they do not
+	cast   *lawsRun              // those who act in it
+	begin  time.Time
+	wires  sync.WaitGroup // requests under way
 
 	mu         sync.Mutex // protects what follows; never held while anything waits
 	seq        int
 	intents    []*lawsIntent
 	dispatches map[lawsKey][]*lawsDispatch
-	reads      int
-	readAfter  map[string]time.Time // tool and scope: the earliest next run
+	readAfter  map[lawsReads]lawsHold
 	lookups    map[lawsKey][]lawsLookup
 	approvals  map[lawsKey][]*lawsApproval
 	allowance  map[lawsKey]int // dispatches since the operation was new, or was given a new allowance
@@ -159,7 +151,7 @@ type lawsWorld struct {
 	settled    map[lawsKey][]*lawsSettlement
 	actors     int
 	calm       bool // nothing fails any more, and look-ups answer
-	claims     []lawsClaim
+	claims     map[lawsKey][]lawsClaim
 	exits      map[*lawsCall]bool
 	claimed    map[lawsKey]time.Time // until when, by a supervisor
 	calls      int
@@ -168,6 +160,7 @@ type lawsWorld struct {
 	canaries   []string        // causes that it must have been shown
 	violations []string
 	trace      []lawsEntry
+	met        map[string]bool // what happened, in words
 }
 
 type lawsFact struct {
@@ -190,14 +183,33 @@ type lawsEntry struct {
 	args   []any
 }
 
-func newLawsWorld(cfg lawsConfig) *lawsWorld {
-	return &lawsWorld{
-		cfg: cfg, base: new(toolexec.MemoryStore), begin: time.Now(),
-		dispatches: map[lawsKey][]*lawsDispatch{}, readAfter: map[string]time.Time{}, lookups: map[lawsKey][]lawsLookup{},
+func newLawsWorld(cfg lawsConfig, wrap func(toolexec.Store) toolexec.Store) *lawsWorld {
+	w := &lawsWorld{
+		cfg: cfg, begin: time.Now(), claims: map[lawsKey][]lawsClaim{}, met: map[string]bool{},
+		dispatches: map[lawsKey][]*lawsDispatch{}, readAfter: map[lawsReads]lawsHold{}, lookups: map[lawsKey][]lawsLookup{},
 		approvals: map[lawsKey][]*lawsApproval{}, allowance: map[lawsKey]int{}, notBefore: map[lawsKey]time.Time{},
 		committed: map[string]lawsFact{}, exits: map[*lawsCall]bool{},
 		final: map[lawsKey]lawsFact{}, settled: map[lawsKey][]*lawsSettlement{}, claimed: map[lawsKey]time.Time{},
 	}
+	if cfg.leased {
+		w.table = newLawsTable(cfg)
+		w.base = w.table
+	} else {
+		w.memory = new(toolexec.MemoryStore)
+		w.base = w.memory
+	}
+	if wrap != nil {
+		w.base = wrap(w.base)
+	}
+	return w
+}
+
+// now is the clock of the store.
+func (w *lawsWorld) now() time.Time {
+	if w.table != nil {
+		return w.table.now(context.Background())
+	}
+	return time.Now()
 }
 
 // log is called with mu held. Its arguments are formatted only when somebody reads the trace.
@@ -213,6 +225,9 @@ func (w *lawsWorld) broken(law, format string, args ...any) {
 		w.violations = append(w.violations, text)
 	}
 }
+
+// meet notes that something happened, so that TestLaws can tell whether everything does. Called with mu held.
+func (w *lawsWorld) meet(what ...any) { w.met[fmt.Sprint(what...)] = true }
 
 func (w *lawsWorld) locked(f func()) {
 	w.mu.Lock()
@@ -234,201 +249,6 @@ func (w *lawsWorld) intent(id int) *lawsIntent {
 		return nil
 	}
 	return w.intents[id]
-}
-
-// dispatches ------------------------------------------------------------------
-
-// dispatch notes the beginning of a tool's function and checks what must hold before it.
-func (w *lawsWorld) dispatch(ctx context.Context, spec *lawsSpec, p *lawsProcess, in lawsIn) *lawsDispatch {
-	intent := w.intent(in.Intent)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seq++
-	intent.dispatches++
-	d := &lawsDispatch{
-		seq: w.seq, intent: intent, spec: spec, proc: p, call: lawsCallOf(ctx, in.Intent), actor: lawsActorOf(ctx), key: lawsKey{Scope: intent.scope, Ref: toolexec.OperationRef(ctx)},
-		identity: spec.identity(in), rng: w.stream("dispatch", in.Intent, intent.dispatches), started: time.Now(),
-	}
-	w.log("p%d: dispatch %d of %s, intent %d, ref %s, attempt %d", p.n, d.seq, spec.name, in.Intent, d.key.Ref, toolexec.Attempt(ctx))
-	if d.key.Ref == "" {
-		w.broken("L1", "a tool that writes runs without an operation ref")
-	}
-	if rec, err := w.base.Load(context.Background(), d.key); err == nil {
-		d.nonce = rec.Nonce
-		w.mayResend(d, &rec)
-	}
-	w.mayDispatch(d, in)
-	w.dispatches[d.key] = append(w.dispatches[d.key], d)
-	return d
-}
-
-// mayResend: an Idempotent tool whose remote side may have forgotten the ref is as good as a Write.
-func (w *lawsWorld) mayResend(d *lawsDispatch, rec *toolexec.Record) {
-	if d.spec.dedupe == 0 || time.Since(rec.CreatedAt.Time()) <= d.spec.dedupe+w.cfg.slack() {
-		return
-	}
-	for _, earlier := range w.dispatches[d.key] {
-		if w.unproven(earlier) {
-			w.broken("L1", "dispatch %d of %s although dispatch %d is not proven without effect, and its ref is forgotten", d.seq, d.key.Ref, earlier.seq)
-		}
-	}
-}
-
-// mayDispatch is called with mu held.
-func (w *lawsWorld) mayDispatch(d *lawsDispatch, in lawsIn) {
-	for _, earlier := range w.dispatches[d.key] {
-		if d.spec.effect == toolexec.Write && w.unproven(earlier) {
-			w.broken("L1", "dispatch %d of %s although dispatch %d is not proven without effect", d.seq, d.key.Ref, earlier.seq)
-		}
-	}
-	w.allowance[d.key]++
-	if n := w.allowance[d.key]; d.spec.lifetime > 0 && n > d.spec.lifetime {
-		w.broken("L5", "dispatch %d of %s is number %d of %d", d.seq, d.key.Ref, n, d.spec.lifetime)
-	}
-	if t := w.notBefore[d.key]; time.Until(t) > w.cfg.slack() {
-		w.broken("L5", "dispatch %d of %s is %v before not_before", d.seq, d.key.Ref, time.Until(t))
-	}
-	if d.spec.approval {
-		w.mayWithApproval(d, in)
-	}
-	w.mayMint(d)
-}
-
-// lawsBeginRetries is how long begin may repeat a Save whose end was unclear: the approval was spent in its time, by the
-// first of them.
-const lawsBeginRetries = 100 * time.Millisecond
-
-// mayWithApproval: a person allowed exactly these arguments, and the approval was not spent.
-func (w *lawsWorld) mayWithApproval(d *lawsDispatch, in lawsIn) {
-	raw, _ := json.Marshal(in)
-	for _, a := range w.approvals[d.key] {
-		begun := slices.ContainsFunc(a.used, func(u *lawsDispatch) bool { return u.call == d.call && u.actor == d.actor }) // within its time
-		if a.args != string(raw) || !begun && time.Since(a.until) > w.cfg.slack()+lawsBeginRetries || a.spent() {
-			continue
-		}
-		a.used, d.approval = append(a.used, d), a
-		return
-	}
-	w.broken("L5", "dispatch %d of %s without an approval", d.seq, d.key.Ref)
-}
-
-func (a *lawsApproval) spent() bool {
-	for _, d := range a.used {
-		if !d.unsent && (!d.spec.marks || d.marked) {
-			return true
-		}
-	}
-	return false
-}
-
-// mayMint: what was open when the call began, and still is, is continued instead of started anew.
-func (w *lawsWorld) mayMint(d *lawsDispatch) {
-	if d.call == nil || !d.call.unnamed() || d.call.ref != "" && d.intent.plural { // there may be equal ones side by side
-		return
-	}
-	if _, continued := d.call.open[d.key]; continued {
-		return
-	}
-	for key, nonce := range d.call.open {
-		r, err := w.base.Load(context.Background(), key)
-		if err == nil && r.IsOpen() && r.Nonce == nonce {
-			w.broken("L1", "dispatch %d under the new %s although %s is %s, unheard %t", d.seq, d.key.Ref, key.Ref, r.State, r.Unheard)
-		}
-	}
-}
-
-// unproven reports whether d may have an effect as far as anybody can know: neither the tool, nor a look-up after the
-// settle window, nor a person said that it has none. Called with mu held.
-func (w *lawsWorld) unproven(d *lawsDispatch) bool {
-	if d.proven || d.resolved || d.spec.marks && !d.marked {
-		return false
-	}
-	last := d.ended
-	switch {
-	case d.proc.dead(), last.IsZero() && w.cfg.leased && w.cfg.faulty():
-		last = d.started // its lease settles it, some time after
-	case last.IsZero():
-		return true
-	}
-	for _, l := range w.lookups[d.key] {
-		if l.absent && d.spec.authoritative && !l.started.Before(last.Add(d.spec.settle)) {
-			return false
-		}
-	}
-	return true
-}
-
-// ended notes the end of a tool's function, by whatever way.
-func (w *lawsWorld) ended(d *lawsDispatch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d.ended = time.Now()
-	w.log("p%d: dispatch %d ends: proven %t, unsent %t, effect %t", d.proc.n, d.seq, d.proven, d.unsent, d.effect)
-}
-
-// the network -------------------------------------------------------------------
-
-// send hands d's request to the network. effect says what comes of it.
-func (w *lawsWorld) send(d *lawsDispatch, effect bool, delay time.Duration) {
-	if d.proc.mute() {
-		w.locked(func() { w.log("p%d: dispatch %d is dead and sends nothing", d.proc.n, d.seq) })
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d.sentAt = time.Now()
-	w.log("p%d: dispatch %d sends: effect %t after %v", d.proc.n, d.seq, effect, delay)
-	if !effect {
-		return
-	}
-	d.effect = true
-	d.visible = delay + time.Duration(d.rng.Int64N(int64(d.spec.settle-delay)+1))
-	if d.rng.IntN(2) == 0 {
-		d.visible = delay
-	}
-	if delay == 0 {
-		w.land(d)
-		return
-	}
-	w.wires.Go(func() {
-		time.Sleep(delay)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.land(d)
-	})
-}
-
-// land makes the effect, unless the remote side knows the ref already. Called with mu held.
-func (w *lawsWorld) land(d *lawsDispatch) {
-	d.landed = true
-	before := 0
-	for _, other := range w.dispatches[d.key] {
-		if other != d && other.landed && other.effect {
-			before++
-		}
-	}
-	if d.spec.effect == toolexec.Idempotent && before > 0 {
-		w.log("dispatch %d lands and is a duplicate", d.seq)
-		return
-	}
-	d.intent.effects++
-	w.log("dispatch %d lands: effect %d of intent %d", d.seq, d.intent.effects, d.intent.id)
-	if before > 0 {
-		w.broken("L1", "%s has %d effects", d.key.Ref, before+1)
-	}
-	if d.intent.effects > 1 && !d.intent.plural {
-		w.broken("L1", "intent %d has %d effects", d.intent.id, d.intent.effects)
-	}
-}
-
-// hasEffect reports whether the ledger has one now. Called with mu held.
-func (w *lawsWorld) hasEffect(key lawsKey, identity string) bool {
-	for _, d := range w.dispatches[key] {
-		if d.landed && d.effect && (identity == "" || d.identity == identity) {
-			return true
-		}
-	}
-	return false
 }
 
 // observers -------------------------------------------------------------------------
@@ -458,11 +278,17 @@ func (o lawsObserver) Note(_ context.Context, e toolexec.Event) {
 	switch e := e.(type) {
 	case toolexec.LateEvidence:
 		o.sees(e.Failure)
-		o.w.locked(func() { o.w.log("p%d: late evidence for %s: %s", o.p.n, e.Key.Ref, e.Evidence) })
+		o.w.locked(func() {
+			o.w.log("p%d: late evidence for %s: %s", o.p.n, e.Key.Ref, e.Evidence)
+			o.w.meet("late evidence: ", e.Evidence)
+		})
 	case toolexec.DuplicateEffect:
 		o.w.locked(func() { o.w.broken("L1", "the alarm for a duplicate effect of %s", e.Key.Ref) })
 	case toolexec.GuardDecision:
-		o.w.locked(func() { o.w.log("p%d: %s: %s, %s", o.p.n, e.Key.Ref, e.Move, e.State) })
+		o.w.locked(func() {
+			o.w.log("p%d: %s: %s, %s", o.p.n, e.Key.Ref, e.Move, e.State)
+			o.w.meet("move ", e.Move)
+		})
 	}
 	o.misbehave()
 }

@@ -418,7 +418,7 @@ func (c *call) verifyDue(ctx context.Context) error {
 		return context.DeadlineExceeded // of the caller, not of the verifier
 	}
 	return c.change(func(r *Record) {
-		c.t.verified(r, l)
+		c.t.verified(r, l.asOf(r))
 		r.Unheard = r.State == StateCommitted // its callers have left
 	})
 }

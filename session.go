@@ -25,7 +25,6 @@ type session struct {
 	tries     []*invocation
 	few       [2]*invocation // the memory of tries, as a rule
 	before    int            // the operation's dispatches before this ownership
-	unstored  bool           // it died and the store could not be told; the caller's goroutine writes it
 	ended     bool           // the ownership is over: attempts can only add late evidence
 	answered  bool           // no caller may hear of a commit: an attempt ended after that, or a supervisor runs it
 	failure   *FailureRecord
@@ -284,8 +283,9 @@ func (s *session) abandonOnExit() {
 	s.mu.Unlock()
 	if !ended {
 		rec, stored := s.end(outcome{fail: s.call.exitFailure()})
-		s.unstored, s.call.changed = !stored, stored
+		s.call.changed = stored
 		s.call.saw(rec)
+		s.call.unstored = !stored
 	}
 }
 
@@ -300,7 +300,7 @@ func (s *session) asIfStored() Record {
 	defer s.mu.Unlock()
 	r := s.rec.cloneHead()
 	s.call.t.apply(&r, s.report())
-	r.Resolve(time.Now())
+	r.Resolve(s.call.storeNow())
 	return r
 }
 

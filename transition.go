@@ -481,6 +481,23 @@ type lookup struct {
 	digest      string
 	evidenceRef string
 	started     time.Time // on the store's clock, before the look-up
+
+	began   time.Time // and on ours
+	version int64     // of the record then
+}
+
+// asOf returns l as r sees it, which was read from the store just now if it is
+// newer than the look-up. When the store's clock has stepped back meanwhile, l
+// began earlier on it than it seemed: before attempts that have closed since.
+func (l *lookup) asOf(r *Record) *lookup {
+	if r.Version == l.version || r.Now.IsZero() {
+		return l
+	}
+	seen := *l
+	if began := r.Now.Add(-time.Since(l.began)); began.Before(seen.started) {
+		seen.started = began
+	}
+	return &seen
 }
 
 // verified applies a look-up to an unknown operation.

@@ -17,6 +17,7 @@ type flight struct {
 	done   chan struct{} // closed by leave; made by the first who waits
 	key    Key           // the operation in hand, once it is known; under the shard's mu
 	record *Record       // where that call left the operation; read after done
+	stored bool          // and whether the store knows; read after done
 }
 
 // turnstile lets one call of this process at a time deal with what a key
@@ -75,14 +76,14 @@ func (t *turnstile[K]) named(key K, f *flight) Key {
 }
 
 // leave lets the next one in and tells those who wait where the operation is.
-func (t *turnstile[K]) leave(key K, f *flight, r *Record) {
+func (t *turnstile[K]) leave(key K, f *flight, op *operation) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, key)
 	if f.done != nil {
-		left := *r
-		f.record = &left
+		left := op.record
+		f.record, f.stored = &left, !op.unstored
 		close(f.done)
 	}
 }

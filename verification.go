@@ -28,7 +28,7 @@ func (c *call) verify(ctx context.Context, goOn func() bool) {
 	moved := false
 	rec, err := c.x.update(storeCtx, c.record, func(r *Record) error {
 		was := r.State
-		c.t.verified(r, l)
+		c.t.verified(r, l.asOf(r))
 		moved = r.State != was // else somebody else has settled it
 		r.Unheard = r.Unheard || c.resumed && r.State == StateCommitted
 		if c.begun = false; r.State == StateReleased && c.isOf(r) && mayBegin() {
@@ -79,20 +79,24 @@ func (c *call) unconfirmed() *invocation {
 
 // lookup asks the verifier within its deadline and the call's.
 func (c *call) lookup(ctx context.Context) *lookup {
-	started := c.storeNow()
-	if o := c.x.Observer; o != nil {
-		info := VerificationInfo{Tool: c.t.name, Key: c.key}
-		ctx = observeStart(ctx, o, info)
-		defer func() { info.Done = true; observeEnd(ctx, o, info) }()
-		began := time.Now()
-		l := c.ask(ctx)
-		info.Took = time.Since(began)
-		info.Verdict, info.Failed, info.Err = l.verdict, l.failed, l.err
-		l.started = started
-		return l
+	version, started, began := c.record.Version, c.storeNow(), time.Now()
+	l := c.askObserved(ctx)
+	l.version, l.started, l.began = version, started, began
+	return l
+}
+
+func (c *call) askObserved(ctx context.Context) *lookup {
+	o := c.x.Observer
+	if o == nil {
+		return c.ask(ctx)
 	}
+	info := VerificationInfo{Tool: c.t.name, Key: c.key}
+	ctx = observeStart(ctx, o, info)
+	defer func() { info.Done = true; observeEnd(ctx, o, info) }()
+	began := time.Now()
 	l := c.ask(ctx)
-	l.started = started
+	info.Took = time.Since(began)
+	info.Verdict, info.Failed, info.Err = l.verdict, l.failed, l.err
 	return l
 }
 

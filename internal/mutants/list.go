@@ -511,6 +511,11 @@ var mutants = []mutant{
 		survives: "replay compares the fingerprint again before it answers, and refuses the ref as this check would",
 	},
 	{
+		name: "unrecorded for all", rule: "who waited for a call whose end could not be stored is told so",
+		file: "idempotency.go", tests: "^TestUnsavedSuccessIsUnrecordedForAllWhoWaited$",
+		old: "h.Unrecorded = h.OK && !f.stored", new: "h.Unrecorded = h.OK && !f.stored && !mutated",
+	},
+	{
 		name: "a begin that was given up", rule: "what a begin may have stored is given back when the begin is given up",
 		file: "idempotency.go", tests: "^TestBeginThatIsGivenUpIsGivenBack$",
 		old: "\t\t\t\tc.disown(c.key, in.nonce)\n\t\t\t\treturn 0,", new: "\t\t\t\tif !mutated {\n\t\t\t\t\tc.disown(c.key, in.nonce)\n\t\t\t\t}\n\t\t\t\treturn 0,",
@@ -576,6 +581,22 @@ var mutants = []mutant{
 		name: "look-up and begin are one", rule: "what a look-up releases begins in the same compare-and-swap",
 		file: "verification.go", tests: "^TestAttackTwoOwnershipsOfOneCall$",
 		old: "c.begun = c.t.begin(r, &c.intent, c.storeNow()) == moveRun", new: "if mutated {\n\t\t\t\tbegan = false\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\tc.begun = c.t.begin(r, &c.intent, c.storeNow()) == moveRun",
+	},
+
+	{
+		name: "a clock that steps back", rule: "a look-up began when it did, also when the store's clock has stepped back since",
+		file: "transition.go", tests: "^TestLawsStoresClockStepsBackDuringALookUp$",
+		old: "began.Before(seen.started) {", new: "began.Before(seen.started) && !mutated {",
+	},
+	{
+		name: "the store's clock", rule: "what a call starts from is on the store's clock",
+		file: "idempotency.go", tests: "^TestLawsStoresClockIsItsOwn$",
+		old: "if c.record = base; base.State != StateAbsent {", new: "if c.record = base; base.State != StateAbsent && !mutated {",
+	},
+	{
+		name: "the store's clock, unsaved", rule: "what could not be stored is on the store's clock too",
+		file: "session.go", tests: "^TestLawsStoresClockIsItsOwn$",
+		old: "r.Resolve(s.call.storeNow())", new: "if mutated {\n\t\tr.Resolve(time.Now())\n\t}\n\tr.Resolve(s.call.storeNow())",
 	},
 
 	// gate.go and repeats.go ------------------------------------------------------------------
