@@ -164,7 +164,8 @@ var sqlStates = map[string]rung{
 // mysqlNumbers are those of the server errors of MySQL and MariaDB (their
 // reference of error messages). Such an error undoes its statement and leaves the
 // transaction open, but for a deadlock; so it speaks for one request, where one
-// of PostgreSQL speaks for the transaction. That holds for InnoDB: a table that is
+// of PostgreSQL speaks for the transaction. A CALL, and several statements in one
+// text, are several where nothing keeps them together: see Tool.OneRequest. That holds for InnoDB: a table that is
 // not transactional keeps what a statement did before it failed.
 //
 // What is not listed is left unrecognised, as 1644 is, a SIGNAL: what the
@@ -202,15 +203,15 @@ var mysqlNumbers = map[uint64]rung{
 	1451: refusing(CodeConflict), // foreign key: a parent row
 	1452: refusing(CodeConflict), // foreign key: a child row
 
-	1020: refusing(CodeSerializationConflict),  // a row has changed since it was read
-	1205: refusing(CodeResourceLocked),         // lock wait timeout: the statement alone, unless innodb_rollback_on_timeout
-	1213: rejecting(CodeSerializationConflict), // deadlock: the whole transaction
-	3572: refusing(CodeResourceLocked),         // NOWAIT
-	1114: refusing(CodeDependencyUnavailable),  // table full
-	1290: refusing(CodeDependencyUnavailable),  // read-only server: a failover
-	1792: refusing(CodeDependencyUnavailable),  // read-only transaction
-	1836: refusing(CodeDependencyUnavailable),  // read-only mode
-	3024: refusing(CodeDeadlineExceeded),       // max_execution_time, MySQL: of a SELECT only
+	1020: refusing(CodeSerializationConflict), // a row has changed since it was read
+	1205: refusing(CodeResourceLocked),        // lock wait timeout: the statement alone, unless innodb_rollback_on_timeout
+	1213: refusing(CodeSerializationConflict), // deadlock: the whole transaction, but not one that a procedure has committed before
+	3572: refusing(CodeResourceLocked),        // NOWAIT
+	1114: refusing(CodeDependencyUnavailable), // table full
+	1290: refusing(CodeDependencyUnavailable), // read-only server: a failover
+	1792: refusing(CodeDependencyUnavailable), // read-only transaction
+	1836: refusing(CodeDependencyUnavailable), // read-only mode
+	3024: refusing(CodeDeadlineExceeded),      // max_execution_time, MySQL: of a SELECT only
 
 	// These may meet a COMMIT that is under way, or the log behind it.
 	1021: doubtful(CodeDependencyUnavailable), // disk full

@@ -57,3 +57,19 @@ func TestReadmeEnvelope(t *testing.T) {
 	}
 	assert.Equal(t, []string{string(got) + "\n"}, shown)
 }
+
+// The table of rates is some rows of the page that a command prints.
+func TestReadmeQuotesTheRates(t *testing.T) {
+	page, err := os.ReadFile("benchmarks/RATES.md")
+	require.NoError(t, err)
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	rows := 0
+	for line := range strings.Lines(string(readme)) {
+		if strings.HasPrefix(line, "| with the ref |") {
+			rows++
+			assert.Contains(t, string(page), line)
+		}
+	}
+	assert.Equal(t, 6, rows)
+}

@@ -82,9 +82,10 @@ type Tool[In, Out any] struct {
 	// OneRequest declares that an attempt makes a single request, so that an
 	// error of that request (a refused dial) is evidence about the attempt. One
 	// call of an HTTP client can be several requests: a redirection that is
-	// followed, a POST that is sent again on a fresh connection. And a tool that
-	// writes in several transactions must say itself what became of the earlier
-	// ones when a later one is rejected.
+	// followed, a POST that is sent again on a fresh connection. One statement of SQL
+	// can be several transactions: a procedure that commits, several statements in
+	// one text. A tool that writes in several must say itself what became of the
+	// earlier ones when a later one is rejected.
 	OneRequest bool
 	// DedupeWindow is how long the remote side of an Idempotent tool remembers a
 	// ref, counted from the record's creation; after it the tool is treated as a

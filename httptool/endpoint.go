@@ -111,11 +111,24 @@ func (e *Endpoint[In, Out]) request(ctx context.Context, in In) (*http.Request, 
 		req.Header.Set(e.IdempotencyHeader, ref)
 	}
 	if e.Request != nil {
-		if err := e.Request(ctx, in, req); err != nil {
+		if err := e.complete(ctx, in, req); err != nil {
 			return nil, unsent(err)
 		}
 	}
 	return req, nil
+}
+
+// complete asks the hook. Another body is not to be had by the GetBody of this one.
+func (e *Endpoint[In, Out]) complete(ctx context.Context, in In, req *http.Request) error {
+	body, again := req.Body, req.GetBody
+	req.GetBody = nil
+	if err := e.Request(ctx, in, req); err != nil {
+		return err
+	}
+	if req.Body == body && req.GetBody == nil {
+		req.GetBody = again
+	}
+	return nil
 }
 
 // unsent states that an attempt ended before it sent anything, unless err states
@@ -136,18 +149,23 @@ func fill(req *http.Request, h http.Header, body bool) {
 }
 
 // do marks and sends. It marks itself, so that the tool's MarksSent holds
-// whatever the client sends through; a Transport takes that mark over.
+// whatever the client sends through. A Transport takes that mark over, and may take
+// it back; where there is something around one the mark stands, since that may send
+// by other ways too.
 func (e *Endpoint[In, Out]) do(req *http.Request) (*http.Response, error) {
+	c := *client(e.Client)
+	_, ours := c.Transport.(*Transport)
 	if ctx := req.Context(); unsafe(req.Method) && toolexec.Attempt(ctx) > 0 {
 		if err := toolexec.MarkSent(ctx); err != nil {
 			return nil, err
 		}
-		req = req.WithContext(context.WithValue(ctx, ticketKey{}, new(ticket)))
+		if ours {
+			req = req.WithContext(context.WithValue(ctx, ticketKey{}, new(ticket)))
+		}
 	}
-	c := *client(e.Client)
 	if unsafe(req.Method) {
 		c.CheckRedirect = CheckRedirect
-		if _, ours := c.Transport.(*Transport); !ours {
+		if !ours {
 			single(req)
 		}
 	}

@@ -135,7 +135,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.send(req)
-	if err != nil && errors.Is(err, ErrNotSent) {
+	if _, proven := err.(*notSentError); proven && t.watched { //nolint:errorlint // what it wraps may be about another request
 		toolexec.MarkNotSent(ctx)
 	}
 	if resp != nil {
@@ -186,8 +186,18 @@ func (t *Transport) judge(ctx context.Context, w *watch, err error) error {
 		return &doubtError{err}
 	case w.unreadable(err):
 		return &unreadableError{err}
+	case claims(err):
+		return &doubtError{err}
 	}
 	return err
+}
+
+// claims reports whether err, which proves nothing about its request, would be taken
+// for a proof by itself: the error of a body that was read from elsewhere, or a
+// TLS alert outside the handshake.
+func claims(err error) bool {
+	var alert *net.OpError
+	return errors.Is(err, ErrNotSent) || errors.As(err, &alert) && alert.Op != "read" && alert.Op != "write"
 }
 
 // guarded returns req as net/http should see it: without what makes it send a
@@ -219,7 +229,7 @@ func (t *Transport) guarded(req *http.Request, ctx context.Context, w *watch) *h
 func (w *watch) noBody() (io.ReadCloser, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tries == 0 || w.last.isUnsent() {
+	if uncounted := w.last.conn == nil && !w.last.shared; w.tries == 0 || uncounted || w.last.isUnsent() {
 		return nil, errNoRewind
 	}
 	return http.NoBody, nil
@@ -239,7 +249,7 @@ func (t *Transport) opaque(req *http.Request) *http.Request {
 
 func single(req *http.Request) {
 	req.GetBody = nil
-	if !hasBody(req) && (req.Header[replayHeaders[0].canonical] != nil || req.Header[replayHeaders[1].canonical] != nil) {
+	if !hasBody(req) {
 		req.Body = emptyBody{}
 	}
 }

@@ -35,10 +35,9 @@ func (r refusal) inMySQL() refusal {
 }
 
 const (
-	undone     = "undone" // the transaction in PostgreSQL, the statement in MySQL
-	rolledBack = "rolled back"
-	one        = "one request"
-	doubted    = "in doubt"
+	undone  = "undone" // the transaction in PostgreSQL, the statement in MySQL
+	one     = "one request"
+	doubted = "in doubt"
 )
 
 const (
@@ -105,7 +104,7 @@ func (r refusal) provenNot() seen { return seen{toolexec.NotCommitted, r.code, r
 
 // byLadder is what a tool without this package is answered.
 func (r refusal) byLadder(oneRequest bool) seen {
-	if r.plain == undone || r.plain == rolledBack || r.plain == one && oneRequest {
+	if r.plain == undone || r.plain == one && oneRequest {
 		return r.provenNot()
 	}
 	s := seen{toolexec.CommitUnknown, r.code, toolexec.NextVerifyOperation, 0}
@@ -219,7 +218,7 @@ var mysqlRefusals = map[int]refusal{
 	1451: {code: toolexec.CodeConflict, next: es, plain: one},
 	1452: {code: toolexec.CodeConflict, next: es, plain: one},
 	1020: {code: toolexec.CodeSerializationConflict, next: wr, plain: one},
-	1213: {code: toolexec.CodeSerializationConflict, next: wr, plain: rolledBack},
+	1213: {code: toolexec.CodeSerializationConflict, next: wr, plain: one},
 	1205: {code: toolexec.CodeResourceLocked, next: wr, plain: one},
 	3572: {code: toolexec.CodeResourceLocked, next: wr, plain: one},
 	1044: {code: toolexec.CodePermissionDenied, next: ra, plain: one},
