@@ -2,12 +2,14 @@ package toolexectest
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"net"
+	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -27,6 +29,7 @@ import (
 // It returns nil, or one error that joins the laws that are broken, each named in
 // words.
 func CheckClassifier(c toolexec.Classifier, errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	var broken []error
 	for _, law := range classifierLaws {
 		if err := law.check(c, errs); err != nil {
@@ -39,6 +42,7 @@ func CheckClassifier(c toolexec.Classifier, errs ...error) error {
 // RunClassifier is CheckClassifier with a subtest for each law.
 func RunClassifier(t *testing.T, c toolexec.Classifier, errs ...error) {
 	t.Helper()
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	for _, law := range classifierLaws {
 		t.Run(law.words, func(t *testing.T) {
 			if err := law.check(c, errs); err != nil {
@@ -95,7 +99,9 @@ func inDoubt() []error {
 	return []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded, net.ErrClosed,
 		&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE},
-		syscall.ETIMEDOUT, errors.New("boom"), &strangeError{text: "not sent"}, &strangeError{text: "rejected: nothing changed"},
+		&url.Error{Op: "Post", URL: "https://example.com", Err: io.EOF}, driver.ErrBadConn,
+		errors.Join(errors.New("declined"), io.EOF), syscall.ETIMEDOUT, errors.New("boom"),
+		&strangeError{text: "not sent"}, &strangeError{text: "rejected: nothing changed"},
 	}
 }
 

@@ -58,6 +58,7 @@ type Case[In, Out any] struct {
 //	the remote side is down for long
 //	the same operation is called again
 //	the request is delivered twice
+//	the remote side remembers the ref as long as declared
 //	look-ups tell the truth, and change nothing
 //	a call waits for its approval
 //	an approval is for one call alone
@@ -171,6 +172,7 @@ func scenarios[In, Out any]() []scenario[In, Out] {
 		{"the remote side is down for long", always[In, Out], (*trial[In, Out]).outage},
 		{"the same operation is called again", changes[In, Out], (*trial[In, Out]).sameRef},
 		{"the request is delivered twice", deduplicates[In, Out], (*trial[In, Out]).duplicate},
+		{"the remote side remembers the ref as long as declared", remembers[In, Out], (*trial[In, Out]).memory},
 		{"look-ups tell the truth, and change nothing", verifies[In, Out], (*trial[In, Out]).lookups},
 		{"a call waits for its approval", needsApproval[In, Out], (*trial[In, Out]).approval},
 		{"an approval is for one call alone", needsApprovalOfTwo[In, Out], (*trial[In, Out]).approvalOfAnother},
@@ -220,6 +222,13 @@ func deduplicates[In, Out any](c *Case[In, Out]) (pointless, missing string) {
 	return always(c)
 }
 
+func remembers[In, Out any](c *Case[In, Out]) (pointless, missing string) {
+	if c.RealTime {
+		return "nobody waits that long", ""
+	}
+	return deduplicates(c)
+}
+
 func verifies[In, Out any](c *Case[In, Out]) (pointless, missing string) {
 	if c.Tool.Verify == nil {
 		return "the tool has no Verify", ""
@@ -238,8 +247,13 @@ func needsApproval[In, Out any](c *Case[In, Out]) (pointless, missing string) {
 }
 
 func needsApprovalOfTwo[In, Out any](c *Case[In, Out]) (pointless, missing string) {
-	if c.Tool.Approval != nil && len(c.Valid) < 2 {
+	a := c.Tool.Approval
+	if a != nil && len(c.Valid) < 2 {
 		return "", "set Case.Valid to two calls that differ"
 	}
-	return needsApproval(c)
+	pointless, missing = needsApproval(c)
+	if pointless == "" && missing == "" && a.Required != nil && !a.Required(c.Valid[1]) {
+		missing = "the second of Case.Valid needs no approval: give one that does"
+	}
+	return pointless, missing
 }

@@ -620,7 +620,7 @@ func TestContractDocumentsItsScenarios(t *testing.T) {
 		got = append(got, m[1])
 	}
 	assert.Equal(t, want, got)
-	assert.Len(t, got, 17)
+	assert.Len(t, got, 18)
 }
 
 // Every case starts with a remote side of its own.

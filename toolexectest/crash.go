@@ -27,7 +27,8 @@ const (
 	// BeforeSend: the tool is running, and has not sent yet.
 	BeforeSend Point = "before the send"
 	// AfterSend: the request is on its way. Its effect comes when the process is
-	// dead.
+	// dead; a tool that asks MarkSent is refused then and sends nothing, so it takes
+	// BeforeAnswer instead.
 	AfterSend Point = "after the send"
 	// BeforeAnswer: the effect exists, and the answer is not read.
 	BeforeAnswer Point = "before the answer"

@@ -92,6 +92,10 @@ func contradictions(e facts) (out []string) {
 			"what may have happened is not called again with another input or an approval before it is looked up",
 		},
 		{
+			state == toolexec.NotCommitted && (next == toolexec.NextVerifyOperation && e.Code != toolexec.CodeOperationRefReused || e.Code == toolexec.CodeOutcomeUnknown),
+			"what was not done is not looked up, unless its ref is that of another operation, and its outcome is not unknown",
+		},
+		{
 			state == toolexec.CommitUnknown && e.OperationRef == "",
 			"what may have happened has an operation_ref by which it can be looked up",
 		},

@@ -160,7 +160,7 @@ func ExampleProcess() {
 	disk := new(toolexec.MemoryStore)
 	var ledger toolexectest.Ledger
 	start := func(p *toolexectest.Process) *toolexec.Bound[int, string] {
-		return toolexec.Bind(&toolexec.Executor{Store: p.Store(disk), Policy: toolexec.Policy{TotalDeadline: time.Millisecond}}, toolexec.Tool[int, string]{
+		return toolexec.Bind(&toolexec.Executor{Store: p.Store(disk), Policy: toolexec.Policy{TotalDeadline: time.Second}}, toolexec.Tool[int, string]{
 			Name: "process_refund", Run: toolexectest.InProcess(p, ledgerPost(&ledger)),
 			Verify: &toolexec.Verifier[int, string]{Lookup: toolexectest.Lookup[int, string](&ledger), Authoritative: true},
 		})

@@ -229,6 +229,10 @@ func (l *Leg) ends() (words []string) {
 	return words
 }
 
+// isViolent: more comes of it than an answer that is lost. An attempt that gave up
+// before has not met it.
+func (l *Leg) isViolent() bool { return l.Panic != nil || l.Goexit || l.Crash != nil }
+
 func (l *Leg) isZero() bool { return len(l.words("")) == 0 }
 
 // problem says why f cannot be meant.

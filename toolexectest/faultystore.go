@@ -32,7 +32,7 @@ type StoreFaults struct {
 }
 
 // Conflict is a lost race for a record: somebody else's Save comes first, changes
-// nothing but the version, and the compare-and-swap is refused by the store itself
+// nothing but the version and its time, and the compare-and-swap is refused by the store itself
 // with what is stored. Of a record that does not exist yet it is a plain
 // [toolexec.ErrConflict]. For a Save.
 func Conflict() Fault { return FailRequest(toolexec.ErrConflict) }

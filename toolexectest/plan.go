@@ -46,7 +46,12 @@ func Script(steps ...Fault) *Plan {
 
 // Nth returns the steps of a script in which f befalls the n-th attempt alone:
 // Script(Nth(3, DropAnswer())...).
-func Nth(n int, f Fault) []Fault { return append(make([]Fault, max(n-1, 0)), f) }
+func Nth(n int, f Fault) []Fault {
+	if n < 1 {
+		panic(fmt.Sprintf("toolexectest: Nth: attempts are counted from 1, and there is none of number %d", n))
+	}
+	return append(make([]Fault, n-1), f)
+}
 
 // Draw returns a script of n steps that are drawn from the given faults, with no
 // fault among them where [OK] is. The same arguments give the same script, in
@@ -57,7 +62,7 @@ func Draw(seed uint64, n int, from ...Fault) *Plan {
 		panic("toolexectest: Draw: there is no fault to draw from")
 	}
 	rng := rand.New(rand.NewPCG(seed, 0)) // its sequence is promised by math/rand/v2
-	steps := make([]Fault, n)
+	steps := make([]Fault, max(n, 0))
 	for i := range steps {
 		steps[i] = from[rng.Uint64()%uint64(len(from))]
 	}

@@ -1,6 +1,8 @@
 package toolexectest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,13 +20,35 @@ func (t *trial[In, Out]) validCall() {
 			t.breaks("has a Ref that is no pure function: the same input has two refs")
 		}
 	}
-	r := t.tool(new(Process))
-	env := r.finish()
-	if !env.OK {
-		t.breaks("answers a valid call with %s", answered(env))
+	t.opens()
+	for i := range len(t.c.Valid) {
+		if i > 0 {
+			t.restart()
+			t.c.Valid = t.c.Valid[i:]
+		}
+		env := t.tool(new(Process)).finish()
+		if !env.OK {
+			t.breaks("answers a valid call with %s", answered(env))
+		}
+		if t.ran() > 1 {
+			t.breaks("ran %d times for one call, and nothing failed", t.ran())
+		}
 	}
-	if t.ran() > 1 {
-		t.breaks("ran %d times for one call, and nothing failed", t.ran())
+}
+
+// opens checks that a Supervisor gets the arguments that were sealed.
+func (t *trial[In, Out]) opens() {
+	tool := &t.c.Tool
+	if tool.Seal == nil || tool.Open == nil {
+		return
+	}
+	raw := encoded(t.c.Valid[0])
+	sealed, err := tool.Seal(bytes.Clone(raw))
+	if err == nil {
+		sealed, err = tool.Open(sealed)
+	}
+	if err != nil || !bytes.Equal(sealed, raw) {
+		t.breaks("has an Open that does not give back what its Seal was given")
 	}
 }
 
@@ -110,7 +134,7 @@ func (t *trial[In, Out]) lostAnswer() {
 // neverBlindly: a Write runs again only when a look-up has proved that there is
 // no effect.
 func (t *trial[In, Out]) neverBlindly() {
-	if t.c.Tool.Effect == toolexec.Write && t.c.Tool.Verify == nil && t.ran() > 1 {
+	if t.c.Tool.Effect == toolexec.Write && t.c.Tool.Verify == nil && !t.c.Tool.MarksSent && t.ran() > 1 {
 		t.breaks("ran %d times, and nobody had looked", t.ran())
 	}
 }
@@ -201,9 +225,12 @@ func (t *trial[In, Out]) outage() {
 
 func (t *trial[In, Out]) sameRef() {
 	r := t.tool(new(Process))
-	r.finish()
-	if again := r.finish(); !again.Replayed {
+	first := r.finish()
+	switch again := r.finish(); {
+	case !again.Replayed:
 		t.breaks("runs again for an operation that is committed: %s", answered(again))
+	case again.HasResult && first.HasResult && !bytes.Equal(encoded(again.Result), encoded(first.Result)):
+		t.breaks("has a result that does not come back from JSON as it was")
 	}
 	if len(t.c.Valid) < 2 || t.c.Tool.Ref != nil {
 		return
@@ -215,6 +242,21 @@ func (t *trial[In, Out]) sameRef() {
 
 func (t *trial[In, Out]) duplicate() {
 	t.ends(t.tool(new(Process), Duplicate(1)).finish(), true)
+}
+
+// memory is what a remote side needs to deduplicate by the ref at the end of the
+// time for which it is said to.
+func (t *trial[In, Out]) memory() {
+	tool := &t.c.Tool
+	tool.Policy.MaxRetries = -1
+	r := t.tool(new(Process), FailAnswer(os.ErrDeadlineExceeded))
+	r.approvedCall()
+	within := 30 * 24 * time.Hour // for ever
+	if w := tool.DedupeWindow; w > 0 {
+		within = w - cmp.Or(max(tool.Policy.Deadline, 0), toolexec.DefaultDeadline) - time.Second
+	}
+	time.Sleep(within)
+	r.finish()
 }
 
 func (t *trial[In, Out]) approval() {
@@ -260,7 +302,7 @@ func (t *trial[In, Out]) death() {
 			t.restart()
 		}
 		p := &Process{At: at}
-		first := t.tool(p)
+		began, first := time.Now(), t.tool(p)
 		first.approvedCall()
 		p.Wait()
 		t.expire()
@@ -268,7 +310,8 @@ func (t *trial[In, Out]) death() {
 			t.breaks("the fault of this scenario did not come about: %s", line)
 		}
 		env := t.tool(new(Process)).finish()
-		if !env.OK && (at == BeforeRecord || t.resolvable() && t.mayRepeat()) {
+		forgotten := t.c.Tool.DedupeWindow > 0 && t.c.Tool.Verify == nil && time.Since(began) >= t.c.Tool.DedupeWindow
+		if !env.OK && (at == BeforeRecord || !forgotten && t.resolvable() && t.mayRepeat()) {
 			t.breaks("does not come to an end when its process dies %s: the last answer is %s", at, answered(env))
 		}
 		t.neverBlindly()

@@ -51,8 +51,10 @@ type wrapped[Out any] struct {
 
 func (w *wrapped[Out]) run(ctx context.Context) (out Out, err error) {
 	if request := &w.fault.Request; !request.isZero() {
-		w.plan.strikes(w.step, onRequest)
 		left, inTime := request.travel(ctx)
+		if inTime || !request.isViolent() {
+			w.plan.strikes(w.step, onRequest)
+		}
 		if !inTime && len(request.ends()) == 0 {
 			w.arriveLate(ctx, left)
 		}
@@ -65,8 +67,11 @@ func (w *wrapped[Out]) run(ctx context.Context) (out Out, err error) {
 	}
 	out, err = w.deliver(ctx)
 	if answer := &w.fault.Answer; !answer.isZero() {
-		w.plan.strikes(w.step, onAnswer)
-		if _, inTime := answer.travel(ctx); !inTime {
+		_, inTime := answer.travel(ctx)
+		if inTime || !answer.isViolent() {
+			w.plan.strikes(w.step, onAnswer)
+		}
+		if !inTime {
 			return *new(Out), context.Cause(ctx)
 		}
 		if ended, out, err := end(ctx, answer, out); ended {
@@ -99,9 +104,12 @@ func unanswered(f func()) {
 }
 
 // arriveLate lets the request arrive although its attempt is over. Nobody waits
-// for the answer, so whatever was to befall that has befallen it.
+// for the answer, so whatever was to befall that has befallen it, but for what
+// would have been seen by others.
 func (w *wrapped[Out]) arriveLate(ctx context.Context, left time.Duration) {
-	w.plan.strikes(w.step, onAnswer)
+	if !w.fault.Answer.isViolent() {
+		w.plan.strikes(w.step, onAnswer)
+	}
 	ctx = context.WithoutCancel(ctx)
 	w.plan.late.Go(func() {
 		defer func() { _ = recover() }()

@@ -168,6 +168,11 @@ var mutants = []mutant{
 		old: "return !c.t.remembered(&c.record, c.storeNow().Add(pause))", new: "return !mutated && !c.t.remembered(&c.record, c.storeNow().Add(pause))",
 	},
 	{
+		name: "an owner that was lost in a pause", rule: "no further attempt is made once the record is another owner's",
+		file: "call.go", tests: "^TestNoAttemptAfterTheOwnerWasLostInAPause$",
+		old: "if s != nil && !s.nextAttempt(ctx) {", new: "if s != nil && !s.nextAttempt(ctx) && !mutated {",
+	},
+	{
 		name: "MaxAbandoned", rule: "a tool with too many attempts that hang gets no more",
 		file: "call.go", tests: "^TestAbandonedAttemptsAreBounded$",
 		old: "c.t.abandoned.Load() >= int64(n) {", new: "c.t.abandoned.Load() >= int64(n) && !mutated {",
@@ -257,6 +262,11 @@ var mutants = []mutant{
 		name: "heartbeats", rule: "an owner that runs on keeps its lease",
 		file: "session.go", tests: "^TestCheckerLongAttemptKeepsItsLease$",
 		old: "\ts.set(timerKey{nil, timerBeat}, lease/3, s.beat)\n}", new: "\tif !mutated {\n\t\ts.set(timerKey{nil, timerBeat}, lease/3, s.beat)\n\t}\n}",
+	},
+	{
+		name: "a heartbeat that failed", rule: "a heartbeat that the store refused is tried again before the lease ends",
+		file: "session.go", tests: "^TestHeartbeatGoesOnAfterAStoreError$",
+		old: "\tdefault:\n\t\ts.set(timerKey{nil, timerBeat}, s.call.t.lease/3, s.beat)", new: "\tdefault:\n\t\tif mutated {\n\t\t\treturn\n\t\t}\n\t\ts.set(timerKey{nil, timerBeat}, s.call.t.lease/3, s.beat)",
 	},
 	{
 		name: "the end of the lease", rule: "the tool's context ends with the lease",
