@@ -68,8 +68,9 @@ func (l Limits) refuses(size int) (limit int, refused bool) {
 // Append appends the canonical form of the one JSON value in src to dst; they may overlap. On failure the error is an *[Error] and
 // dst is returned as it was. The form is at most 17 times as large as src (an array of 1e80).
 func Append(dst, src []byte, lim Limits) ([]byte, error) {
-	var f frame
-	s := scanner{src: src, out: f.out[:0], members: f.members[:0], scratch: f.scratch[:0]}
+	f := borrow()
+	defer f.release()
+	s := f.scanner(src)
 	if err := s.run(nil, lim); err != nil {
 		return dst, err
 	}
@@ -78,8 +79,10 @@ func Append(dst, src []byte, lim Limits) ([]byte, error) {
 
 // Check reports what [Append] would refuse, without building its result. The error is an *[Error].
 func Check(src []byte, lim Limits) error {
-	var f frame
-	s := scanner{src: src, out: f.out[:0], members: f.members[:0], scratch: f.scratch[:0], discard: true}
+	f := borrow()
+	defer f.release()
+	s := f.scanner(src)
+	s.discard = true
 	return s.run(nil, lim)
 }
 
@@ -87,10 +90,12 @@ func Check(src []byte, lim Limits) error {
 // form of args without the places ex excludes. Excluded places are still checked. The length keeps a name from borrowing bytes of
 // the arguments. Empty args are no JSON value and refused; a call without arguments has to say {} or null.
 func Sum(tool string, args []byte, ex Exclusions, lim Limits) ([32]byte, error) {
-	var f frame
-	out := append(f.out[:0], domain...)
-	out = binary.BigEndian.AppendUint64(out, uint64(len(tool)))
-	s := scanner{src: args, out: append(out, tool...), members: f.members[:0], scratch: f.scratch[:0]}
+	f := borrow()
+	defer f.release()
+	s := f.scanner(args)
+	s.out = append(s.out, domain...)
+	s.out = binary.BigEndian.AppendUint64(s.out, uint64(len(tool)))
+	s.out = append(s.out, tool...)
 	if err := s.run(ex.root, lim); err != nil {
 		return [32]byte{}, err
 	}
@@ -105,8 +110,10 @@ func At(args []byte, pointer string) (raw []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	var f frame
-	s := scanner{src: args, out: f.out[:0], members: f.members[:0], scratch: f.scratch[:0], maxDepth: hardDepth, discard: true}
+	f := borrow()
+	defer f.release()
+	s := f.scanner(args)
+	s.maxDepth, s.discard = hardDepth, true
 	s.space()
 	for _, token := range tokens {
 		if !s.enter(token) {

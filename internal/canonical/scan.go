@@ -24,13 +24,6 @@ type scanner struct {
 	trail    []string
 }
 
-// frame is the memory of a scan of usual size in one allocation. It is not pooled: arguments can be secrets, and would stay in it.
-type frame struct {
-	out     [768]byte
-	members [16]member
-	scratch [64]byte
-}
-
 // member is one member of an object that is still open. It holds no pointers, which keeps the collector out of sorting.
 type member struct {
 	key        span
