@@ -130,13 +130,13 @@ func (e *Envelope[T]) addDetail(key string, v any) {
 
 // ownFailure answers for the attempts that this call made itself.
 func (c *call) ownFailure(out outcome, stored bool) head {
-	rec, f := &c.record, out.fail
+	rec, f := c.record, out.fail
 	state := rec.CommitState()
 	if !stored && c.session != nil && c.session.mayBeLost() {
 		state = CommitUnknown // others may have had the operation since
 	}
 	if state == Committed { // late evidence came in between
-		return c.marked(*rec, stored)
+		return c.marked(rec, stored)
 	}
 	if rec.State == StateEscalated { // perhaps by a look-up, so the code is the record's
 		was := failureOf(rec)
@@ -165,7 +165,7 @@ func (c *call) ownFailure(out outcome, stored bool) head {
 
 // standing answers from the record alone: the tool did not run for this call.
 func (c *call) standing(mv move) head {
-	rec := &c.record
+	rec := c.record
 	f := failureOf(rec)
 	switch mv {
 	case moveLater:
@@ -191,10 +191,10 @@ func (c *call) standing(mv move) head {
 // standingAnswer is what a call of the operation would be answered now, from
 // its record alone.
 func (c *call) standingAnswer() head {
-	rec := &c.record
+	rec := c.record
 	switch rec.State.Safe() {
 	case StateCommitted:
-		return c.recorded(*rec)
+		return c.recorded(rec)
 	case StateReleased, StateRejected:
 		f, left := failureOf(rec), c.attemptsLeft()
 		if rec.State == StateRejected {
@@ -256,7 +256,7 @@ func (c *call) refusal(code Code) head {
 // for the loop breaker, whatever the arguments are.
 func (c *call) invalidRef() head {
 	if c.operation == nil {
-		c.operation = new(operation)
+		c.operation = newOperation()
 	}
 	c.refuse(repeatKey{c.key.Scope, c.runID, c.t.name, "ref " + digestOf([]byte(c.key.Ref))})
 	return c.remember(c.failed(c.again(malformed(CodeInvalidOperationRef, nil)), NotCommitted, 0, 1))
@@ -309,8 +309,8 @@ const (
 
 // success answers for an attempt that succeeded now: the caller gets its result
 // whole, unless it breaks the tool's contract.
-func (c *call) success(won *invocation, rec Record, stored bool) head {
-	h := c.succeeded(verificationOf(&rec))
+func (c *call) success(won *invocation, rec *Record, stored bool) head {
+	h := c.succeeded(verificationOf(rec))
 	h.Unrecorded = !stored
 	switch {
 	case c.t.output != nil && (won.encodeErr != nil || !c.t.keeps(won.encoded)):
@@ -329,7 +329,7 @@ func (c *call) success(won *invocation, rec Record, stored bool) head {
 
 // marked answers for an operation that is committed although the attempt of
 // this call ended otherwise: it was marked, or late evidence came in.
-func (c *call) marked(rec Record, stored bool) head {
+func (c *call) marked(rec *Record, stored bool) head {
 	h := c.fromRecord(rec)
 	h.Unrecorded = !stored
 	return h
@@ -338,7 +338,7 @@ func (c *call) marked(rec Record, stored bool) head {
 // verifiedSuccess answers for what a look-up found. The caller of a success
 // that was confirmed so has its result as of any other success, also where the
 // record does not keep it.
-func (c *call) verifiedSuccess(rec Record) head {
+func (c *call) verifiedSuccess(rec *Record) head {
 	if won := c.unconfirmed(); won != nil && !rec.ResultPresent {
 		return c.success(won, rec, true)
 	}
@@ -346,7 +346,7 @@ func (c *call) verifiedSuccess(rec Record) head {
 }
 
 // replay answers with what an earlier call did.
-func (c *call) replay(rec Record) head {
+func (c *call) replay(rec *Record) head {
 	h := c.fromRecord(rec)
 	h.Replayed = h.OK
 	return h
@@ -354,8 +354,8 @@ func (c *call) replay(rec Record) head {
 
 // fromRecord answers with the recorded result, as a copy of the caller's own;
 // never with that of other arguments.
-func (c *call) fromRecord(rec Record) head {
-	if !c.isOf(&rec) {
+func (c *call) fromRecord(rec *Record) head {
+	if !c.isOf(rec) {
 		c.record = rec
 		return c.refReused()
 	}
@@ -366,8 +366,8 @@ func (c *call) fromRecord(rec Record) head {
 }
 
 // recorded is the success that a record holds.
-func (c *call) recorded(rec Record) head {
-	h := c.succeeded(verificationOf(&rec))
+func (c *call) recorded(rec *Record) head {
+	h := c.succeeded(verificationOf(rec))
 	h.OperationRef = rec.Ref
 	if rec.ResultPresent {
 		c.result, h.HasResult = slices.Clone(rec.Result), true

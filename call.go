@@ -55,7 +55,7 @@ type operation struct {
 	changed  bool      // and this call has changed it
 	begun    bool      // the record is in flight for this call already
 	alias    string    // the ref of a call whose tool has a key of its own
-	record   Record    // as this call last saw it
+	record   *Record   // as this call last saw it; never nil, never written
 	unstored bool      // or as it would read, had the store taken its end
 	clock    time.Time // the store's clock when it was last seen, or a little less
 	seen     time.Time // and ours then
@@ -64,6 +64,11 @@ type operation struct {
 	refused    repeatKey // what the loop breaker knows this call by
 	hasRefused bool
 }
+
+// noRecord is the record of an operation that has none.
+var noRecord = new(Record)
+
+func newOperation() *operation { return &operation{record: noRecord} }
 
 func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
 	c.x, c.t, c.shell = x, t, s
@@ -104,7 +109,7 @@ func (c *call) observed(ctx context.Context, tool string, answer func(context.Co
 
 func (c *call) run(ctx context.Context) head {
 	if c.t.guarded() {
-		c.operation = new(operation)
+		c.operation = newOperation()
 		return c.guarded(ctx)
 	}
 	return c.read(ctx)
@@ -195,7 +200,7 @@ func (c *call) identifyRead() *Failure {
 	if c.runID == "" && !c.shell.hasRef() {
 		return nil
 	}
-	c.operation = new(operation)
+	c.operation = newOperation()
 	if c.runID != "" {
 		if f := c.identify(); f != nil {
 			return f
@@ -322,7 +327,7 @@ func (o outcome) refused(f *Failure) outcome {
 // windowOver: after the pause the remote side may have forgotten the ref, so
 // what is in doubt must not be sent again.
 func (c *call) windowOver(pause time.Duration) bool {
-	return !c.t.remembered(&c.record, c.storeNow().Add(pause))
+	return !c.t.remembered(c.record, c.storeNow().Add(pause))
 }
 
 // approvalSpent: an approval allows one dispatch, unless it was never sent.

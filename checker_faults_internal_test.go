@@ -232,7 +232,7 @@ var ckLedFaults = []ckFault{
 	{
 		"after a conflict the lease is not looked at again", "L7", ckLed.with(func(c *ckConfig) { c.stale, c.marks, c.replan = true, true, false }),
 		onChange(func(c *call, r *Record) bool {
-			if r.State != StateInFlight || !leaseOver(&c.record, c.storeNow()) {
+			if r.State != StateInFlight || !leaseOver(c.record, c.storeNow()) {
 				return false
 			}
 			c.t.loseOwner(r)

@@ -108,7 +108,7 @@ func (k *checker) transition(w *ckWorld, from State, event string, to State) {
 // real builds the library's session of s, to let it report.
 func (k *checker) real(w *ckWorld, s *ckSession) *session {
 	c := k.call(w, s.worker)
-	ours := &session{call: c, nonce: s.nonce(), before: s.before, ended: s.ended, answered: s.answered && k.rules.background}
+	ours := &session{call: c, rec: new(Record), nonce: s.nonce(), before: s.before, ended: s.ended, answered: s.answered && k.rules.background}
 	if s.settled {
 		ours.rec.State = StateCommitted
 	}
@@ -137,11 +137,11 @@ func (k *checker) realAttempt(w *ckWorld, c *call, a *ckAttempt) *invocation {
 
 // call builds the library's call of a worker, to let it answer.
 func (k *checker) call(w *ckWorld, worker int) *call {
-	c := &call{operation: new(operation), x: k.x, t: k.tool, caller: context.Background()}
+	c := &call{operation: newOperation(), x: k.x, t: k.tool, caller: context.Background()}
 	c.key = Key{Ref: "op"}
 	wk := &w.workers[worker]
 	if wk.record != nil {
-		c.record = *wk.record
+		c.record = wk.record
 	}
 	c.tries, c.resumed = wk.tries, wk.resumed
 	c.intent = k.intent(w, worker)

@@ -123,7 +123,7 @@ func (k *checker) inputOf(r *Record) int {
 func (k *checker) leading(w *ckWorld, i int) *call {
 	l := &w.leaders[i]
 	c := &call{operation: &operation{resumed: true}, x: k.x, t: k.tool, caller: context.Background(), key: Key{Ref: "op"}}
-	c.saw(*l.record)
+	c.saw(l.record)
 	c.clock, c.seen = ckTime(w.now), time.Now()
 	in := &k.cfg.inputs[k.inputOf(l.record)]
 	c.intent = intent{fingerprint: in.fingerprint(), digest: in.json, approval: in.approval}

@@ -208,7 +208,7 @@ func (k *checker) proceed(w *ckWorld, i int, mv move) {
 	case moveRun:
 		k.invoke(w, i, w.record)
 	case moveReplay:
-		k.as(w, "hear", func() { k.answer(w, i, c, c.replay(*wk.record)) })
+		k.as(w, "hear", func() { k.answer(w, i, c, c.replay(wk.record)) })
 	case moveWait:
 		k.answer(w, i, c, c.inProgress())
 	case moveVerify:
@@ -321,9 +321,9 @@ func (k *checker) finish(w *ckWorld, i int, stored, waits bool) {
 	switch {
 	case f == nil:
 		won := &invocation{call: c, phase: phaseEnded, succeeded: true}
-		k.answer(w, i, c, c.success(won, *wk.record, stored))
+		k.answer(w, i, c, c.success(won, wk.record, stored))
 	case wk.record.State == StateCommitted:
-		k.as(w, "hear", func() { k.answer(w, i, c, c.marked(*wk.record, stored)) })
+		k.as(w, "hear", func() { k.answer(w, i, c, c.marked(wk.record, stored)) })
 	case wk.record.State == StateUnknown && k.tool.verifiable && !wk.looked && stored:
 		wk.looked, wk.own, wk.phase = true, true, ckLooks
 	default:
@@ -413,7 +413,7 @@ func (k *checker) applyLookup(w *ckWorld, i int) {
 	f := k.failure(wk.out)
 	c := k.call(w, i)
 	if wk.record.State == StateCommitted {
-		k.as(w, "hear", func() { k.answer(w, i, c, c.verifiedSuccess(*wk.record)) })
+		k.as(w, "hear", func() { k.answer(w, i, c, c.verifiedSuccess(wk.record)) })
 		return
 	}
 	k.answer(w, i, c, c.ownFailure(outcome{fail: f}, true))

@@ -278,7 +278,7 @@ func (t *tool) malformedFields(violations []FieldError) *Failure {
 
 // refusedCall is a call that never runs, made for its answer.
 func (x *Executor) refusedCall(t *tool, req Call) *call {
-	return &call{operation: new(operation), x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()} //nolint:contextcheck // it is never run
+	return &call{operation: newOperation(), x: x, t: t, id: req.ID, key: Key{req.Scope, req.OperationRef}, runID: req.RunID, caller: context.Background()} //nolint:contextcheck // it is never run
 }
 
 // unknownTool answers a name that this caller cannot use, with the closest

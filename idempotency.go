@@ -34,7 +34,7 @@ func (c *call) guarded(ctx context.Context) head {
 	case c.minted:
 		return c.guardedMinted(ctx)
 	}
-	return c.guardedKey(ctx, Record{})
+	return c.guardedKey(ctx, noRecord)
 }
 
 func malformed(code Code, err error) *Failure {
@@ -141,16 +141,16 @@ func (c *call) guardedMinted(ctx context.Context) head {
 		return c.peek(f)
 	}
 	same := printKey{c.key.Scope, c.t.name, c.intent.fingerprint}
-	var left Record // where an equal call that was waited for left its operation
+	left := noRecord // where an equal call that was waited for left its operation
 	for {
 		f, mine := c.x.prints.enter(same)
 		if mine {
-			return c.ownPrint(ctx, same, f, &left)
+			return c.ownPrint(ctx, same, f, left)
 		}
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
-		left = *f.record
+		left = f.record
 	}
 }
 
@@ -172,7 +172,7 @@ func (c *call) ownPrint(ctx context.Context, same printKey, f *flight, left *Rec
 	}
 	c.x.prints.name(same, f, c.key)
 	if open.State == StateCommitted {
-		open = Record{} // a listing has no bodies, and this one's result is wanted
+		open = noRecord // a listing has no bodies, and this one's result is wanted
 	}
 	return c.guardedKey(ctx, open)
 }
@@ -182,7 +182,7 @@ func (c *call) adopt(key Key) { c.key, c.intent.key, c.minted = key, key, false 
 
 // guardedKey runs, or waits for, the operation of c.key. Calls of one process
 // take turns, so that fifty duplicates cost the store what one call does.
-func (c *call) guardedKey(ctx context.Context, base Record) head {
+func (c *call) guardedKey(ctx context.Context, base *Record) head {
 	for {
 		f, mine := c.x.flights.enter(c.key)
 		if mine {
@@ -191,12 +191,12 @@ func (c *call) guardedKey(ctx context.Context, base Record) head {
 		if h, done := c.awaitFlight(ctx, f); done {
 			return h
 		}
-		base = *f.record // where the other one left it
+		base = f.record // where the other one left it
 	}
 }
 
 // ownKey runs the call while others of the same key wait for it.
-func (c *call) ownKey(ctx context.Context, f *flight, base Record) head {
+func (c *call) ownKey(ctx context.Context, f *flight, base *Record) head {
 	defer c.x.flights.leave(c.key, f, c.operation)
 	return c.own(ctx, base)
 }
@@ -215,8 +215,8 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 		return c.timeUp(), true
 	}
 	c.now = time.Now()
-	r := *f.record
-	if r.State == StateCommitted && c.isOf(&r) {
+	r := f.record
+	if r.State == StateCommitted && c.isOf(r) {
 		c.key = r.Key
 		h = c.replay(r)
 		h.Unrecorded = h.OK && !f.stored
@@ -234,7 +234,7 @@ func (c *call) untilTotal(ctx context.Context) (context.Context, context.CancelF
 }
 
 // own takes the operation through as many transitions as this call may.
-func (c *call) own(ctx context.Context, base Record) head {
+func (c *call) own(ctx context.Context, base *Record) head {
 	if c.record = base; base.State != StateAbsent {
 		c.saw(base)
 	}
@@ -310,10 +310,9 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 	wait := Backoff{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond}.pauses()
 	for failures, conflicts := 0, 0; ; {
 		c.asked = time.Now()
-		next := c.record.cloneHead()
-		next.Arguments, next.Result = nil, nil
-		mv = c.t.begin(&next, in, c.storeNow())
-		if !needsSave(&c.record, &next, mv) {
+		next := c.record.draft()
+		mv = c.t.begin(next, in, c.storeNow())
+		if !needsSave(c.record, next, mv) {
 			return mv, head{}, false
 		}
 		stored, err := c.saveBegin(ctx, next)
@@ -387,11 +386,13 @@ func (c *call) giveBack(key Key, nonce string) error {
 	return err
 }
 
-// saveBegin stores an arrow of begin, within the call's time.
-func (c *call) saveBegin(ctx context.Context, next Record) (Record, error) {
+// saveBegin stores an arrow of begin, within the call's time. next stays on the
+// stack: a replay, which stores nothing, has no use for it on the heap.
+func (c *call) saveBegin(ctx context.Context, next *Record) (*Record, error) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	return c.x.save(ctx, next)
+	stored := *next
+	return &stored, c.x.save(ctx, &stored)
 }
 
 // within bounds a store call by the total deadline.
@@ -441,7 +442,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	switch {
 	case out.fail == nil:
 		return c.success(out.won, rec, stored), false
-	case !c.isOf(&rec):
+	case !c.isOf(rec):
 		return c.refReused(), false
 	case rec.State == StateCommitted:
 		return c.marked(rec, stored), false
@@ -461,7 +462,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 		if c.begun {
 			return head{}, true
 		}
-		if !c.isOf(&c.record) {
+		if !c.isOf(c.record) {
 			return c.refReused(), false
 		}
 		if c.record.State == StateCommitted {
@@ -490,7 +491,7 @@ func (c *call) awaitOwner(ctx context.Context) bool {
 	fresh, err := c.x.load(ctx, c.key)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		c.record = Record{}
+		c.record = noRecord
 	case err != nil:
 		return false
 	default:
@@ -516,7 +517,7 @@ func (c *call) peek(f *Failure) head {
 		return c.failed(f, CommitUnknown, 0, 0)
 	}
 	c.saw(rec)
-	if rec.Tool != c.t.name || !c.isOf(&rec) && rec.State != StateReleased && rec.State != StateRejected {
+	if rec.Tool != c.t.name || !c.isOf(rec) && rec.State != StateReleased && rec.State != StateRejected {
 		return c.standing(moveRefReused)
 	}
 	switch rec.State.Safe() {
@@ -554,14 +555,14 @@ func (c *call) timeUp() head {
 	if err == nil {
 		c.saw(rec)
 	}
-	if rec.State == StateCommitted && c.isOf(&rec) {
+	if rec.State == StateCommitted && c.isOf(rec) {
 		return c.replay(rec)
 	}
 	return c.inProgress()
 }
 
 // hear notes that a caller is told of a commit that nobody had heard of.
-func (c *call) hear(rec Record) {
+func (c *call) hear(rec *Record) {
 	ctx, cancel := c.afterwards(bookkeeping)
 	defer cancel()
 	_, _ = c.x.update(ctx, rec, func(r *Record) error { // unsaved, the next caller is told once more
@@ -579,7 +580,7 @@ func (c *call) isOf(r *Record) bool {
 // saw notes a record and the store's clock: the reading was taken before now, so
 // the store's time is never overestimated. From here it goes on by our monotonic
 // clock, so that a step of our wall clock changes nothing.
-func (c *call) saw(r Record) {
+func (c *call) saw(r *Record) {
 	c.record, c.now, c.unstored = r, time.Now(), false
 	if !r.Now.IsZero() {
 		c.clock, c.seen = r.Now, c.now
@@ -633,36 +634,40 @@ func (c *call) rejectedFields(f *Failure) []FieldDigest {
 
 // update repeats a compare-and-swap on the newest record until it wins. change
 // may be called several times; its error ends the update.
-func (x *Executor) update(ctx context.Context, base Record, change func(*Record) error) (Record, error) {
+func (x *Executor) update(ctx context.Context, base *Record, change func(*Record) error) (*Record, error) {
 	for {
-		next := base.cloneHead()
-		next.Arguments, next.Result = nil, nil
-		if err := change(&next); err != nil {
+		next := base.draft()
+		if err := change(next); err != nil {
 			return base, err
 		}
-		stored, err := x.save(ctx, next)
+		err := x.save(ctx, next)
 		switch {
 		case err == nil:
-			return stored, nil
+			return next, nil
 		case !errors.Is(err, ErrConflict):
 			return base, err
-		case stored.State == StateAbsent:
+		case next.State == StateAbsent:
 			return base, fmt.Errorf("%w: the record is gone", ErrNotFound)
 		}
-		base = stored
+		base = next
 	}
 }
 
 // save, load and list contain a panicking store: its failure is an error like
-// any other.
-func (x *Executor) save(ctx context.Context, r Record) (stored Record, err error) {
+// any other. A record is large, so the one that is saved becomes the one that the
+// store returned: what is stored, or on ErrConflict what was. From then on nobody
+// writes it, and everybody may hold it.
+func (x *Executor) save(ctx context.Context, r *Record) (err error) {
 	defer recoverStore(&err)
-	return x.records().Save(ctx, r)
+	*r, err = x.records().Save(ctx, *r)
+	return err
 }
 
-func (x *Executor) load(ctx context.Context, key Key) (r Record, err error) {
+func (x *Executor) load(ctx context.Context, key Key) (r *Record, err error) {
 	defer recoverStore(&err)
-	return x.records().Load(ctx, key)
+	r = new(Record)
+	*r, err = x.records().Load(ctx, key)
+	return r, err
 }
 
 func (x *Executor) list(ctx context.Context, q Query) (page []Record, next Cursor, err error) {
@@ -678,7 +683,7 @@ func recoverStore(err *error) {
 
 // findOpen returns an operation of the same arguments that a minted ref must
 // not start anew; the zero Record when there is none.
-func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
+func (c *call) findOpen(ctx context.Context, k printKey) (*Record, error) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
 	page, err := c.x.first(ctx, Query{
@@ -686,9 +691,9 @@ func (c *call) findOpen(ctx context.Context, k printKey) (Record, error) {
 		Open: true,
 	})
 	if err != nil || len(page) == 0 || page[0].Scope != k.scope || page[0].Tool != k.tool || page[0].Fingerprint != k.print {
-		return Record{}, err
+		return noRecord, err
 	}
-	return page[0], nil
+	return &page[0], nil
 }
 
 // first returns the first records that match q; pages before the last may be

@@ -235,7 +235,7 @@ func (m *MemoryStore) Usage() (facts, bound int) {
 }
 
 // Load implements [Store].
-func (m *MemoryStore) Load(ctx context.Context, key Key) (Record, error) {
+func (m *MemoryStore) Load(ctx context.Context, key Key) (r Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return Record{}, err
 	}
@@ -247,9 +247,10 @@ func (m *MemoryStore) Load(ctx context.Context, key Key) (Record, error) {
 		s.mu.Unlock()
 		return Record{}, ErrNotFound
 	}
-	r, result := m.view(e, now)
+	result := m.view(e, now, &r)
 	s.mu.Unlock()
-	return ownRecord(r, result), nil
+	r.own(result)
+	return r, nil
 }
 
 // Save implements [Store].
@@ -259,15 +260,20 @@ func (m *MemoryStore) Save(ctx context.Context, r Record) (Record, error) {
 	}
 	s, slot := m.shard(r.Key)
 	for {
-		out, err := m.trySave(s, slot, r)
+		err := m.trySave(s, slot, &r)
+		if err != ErrStoreFull { //nolint:errorlint // our own, unwrapped
+			return r, err
+		}
 		// Room is made without holding s: another shard may have what is due.
-		if err != ErrStoreFull || !m.makeRoom() { //nolint:errorlint // our own, unwrapped
-			return out, err
+		if !m.makeRoom() {
+			return Record{}, err
 		}
 	}
 }
 
-func (m *MemoryStore) trySave(s *memoryShard, slot uint32, r Record) (Record, error) {
+// trySave saves r, and puts what Save returns in its place; on ErrStoreFull it
+// leaves r alone, to be tried again.
+func (m *MemoryStore) trySave(s *memoryShard, slot uint32, r *Record) error {
 	s.mu.Lock()
 	now := m.now() // under the lock, so that times are in the order of versions
 	m.tidy(s, now.UnixNano(), tidyPerSave)
@@ -275,29 +281,31 @@ func (m *MemoryStore) trySave(s *memoryShard, slot uint32, r Record) (Record, er
 	switch {
 	case e == nil && r.Version != 0:
 		s.mu.Unlock()
-		return Record{}, ErrConflict
+		*r = Record{}
+		return ErrConflict
 	case e != nil && e.version != r.Version:
-		current, result := m.view(e, now)
+		result := m.view(e, now, r)
 		s.mu.Unlock()
-		return ownRecord(current, result), ErrConflict
+		r.own(result)
+		return ErrConflict
 	case e == nil && !m.reserve():
 		s.mu.Unlock()
-		return Record{}, ErrStoreFull
+		return ErrStoreFull
 	case e == nil:
-		e = s.create(&r, slot)
+		e = s.create(r, slot)
 	}
-	out, args, result := m.prepare(e, r, now)
-	m.put(s, e, &out, args, result)
+	args, result := m.prepare(e, r, now)
+	m.put(s, e, r, args, result)
 	s.wake(e.key)
 	s.mu.Unlock()
 	// A body that the caller passed goes back to it: it is not the stored one.
-	if out.Arguments == nil {
-		out.Arguments = bytes.Clone(args)
+	if r.Arguments == nil {
+		r.Arguments = bytes.Clone(args)
 	}
-	if out.Result == nil {
-		out.Result = bytes.Clone(result)
+	if r.Result == nil {
+		r.Result = bytes.Clone(result)
 	}
-	return out, nil
+	return nil
 }
 
 // reserve counts a record that is about to be created, if the bound allows it.
@@ -322,27 +330,27 @@ func (s *memoryShard) create(r *Record, slot uint32) *memoryEntry {
 	return e
 }
 
-// prepare returns r as it is to be stored, sharing nothing with the caller's
-// but the bodies that were passed, and the stored bodies that it leaves in
+// prepare makes r what is to be stored, sharing nothing with the caller's but
+// the bodies that were passed, and returns the stored bodies that it leaves in
 // place.
-func (m *MemoryStore) prepare(e *memoryEntry, r Record, now time.Time) (out Record, args, result []byte) {
-	out = r.cloneHead()
-	out.Resolve(now)
-	out.Version++
-	out.RetainUntil = m.retainUntil(&out, now)
+func (m *MemoryStore) prepare(e *memoryEntry, r *Record, now time.Time) (args, result []byte) {
+	r.detach()
+	r.Resolve(now)
+	r.Version++
+	r.RetainUntil = m.retainUntil(r, now)
 	if r.Arguments == nil && e.live != nil {
 		args = e.live.record.Arguments
 	}
 	if r.Result == nil {
 		result = e.storedResult()
 	}
-	if out.State == StateCommitted {
-		out.Arguments, args = nil, nil
+	if r.State == StateCommitted {
+		r.Arguments, args = nil, nil
 		if m.keepResults < 0 {
-			out.Result, result, out.ResultPresent = nil, nil, false
+			r.Result, result, r.ResultPresent = nil, nil, false
 		}
 	}
-	return out, args, result
+	return args, result
 }
 
 func (e *memoryEntry) storedResult() []byte {
@@ -381,7 +389,8 @@ func (m *MemoryStore) keepLive(e *memoryEntry, r *Record, args, result []byte) {
 	if l.indexed && (!indexable(r) || r.Fingerprint != l.fingerprint) {
 		m.unindex(l)
 	}
-	l.record = r.cloneHead()
+	l.record = *r
+	l.record.detach()
 	if r.Arguments != nil {
 		args = bytes.Clone(r.Arguments)
 	}
@@ -436,31 +445,30 @@ func (m *MemoryStore) remove(s *memoryShard, e *memoryEntry) {
 	s.wake(e.key)
 }
 
-// view returns the record that e holds. Its result is in result if e is
-// compact. Neither it nor the bodies may be written: see ownRecord, which is
-// called without the lock because bodies may be large.
-func (m *MemoryStore) view(e *memoryEntry, now time.Time) (r Record, result string) {
+// view puts the record that e holds into r. Its result is in result if e is
+// compact. What r points to must not be written: see own, which is called
+// without the lock because bodies may be large.
+func (m *MemoryStore) view(e *memoryEntry, now time.Time, r *Record) (result string) {
 	if e.live != nil {
-		r = e.live.record
+		*r = e.live.record
 	} else {
-		r, result = e.expand(), e.result
-		r.RetainUntil = m.retainUntil(&r, r.UpdatedAt.Time())
+		*r, result = e.expand(), e.result
+		r.RetainUntil = m.retainUntil(r, r.UpdatedAt.Time())
 	}
 	if end, _ := m.ends(e); end <= now.UnixNano() {
 		r.Result, r.ResultPresent, result = nil, false, ""
 	}
 	r.Now = now
-	return r, result
+	return result
 }
 
-// ownRecord makes what view returned the caller's own.
-func ownRecord(r Record, result string) Record {
-	r = r.cloneHead()
+// own makes what view returned the caller's own.
+func (r *Record) own(result string) {
+	r.detach()
 	r.Arguments, r.Result = bytes.Clone(r.Arguments), bytes.Clone(r.Result)
 	if result != "" {
 		r.Result = []byte(result)
 	}
-	return r
 }
 
 // retainUntil says when a record that was saved at a moment may be deleted.
@@ -702,18 +710,19 @@ func (m *MemoryStore) List(ctx context.Context, q Query) (page []Record, next Cu
 }
 
 // headOf returns the record of key without its bodies.
-func (m *MemoryStore) headOf(key Key) (Record, bool) {
+func (m *MemoryStore) headOf(key Key) (r Record, ok bool) {
 	s, slot := m.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.now()
 	e := m.find(s, slot, key, now)
 	if e == nil {
-		return Record{}, false
+		return r, false
 	}
-	r, _ := m.view(e, now)
+	m.view(e, now, &r)
 	r.Arguments, r.Result = nil, nil
-	return r.cloneHead(), true
+	r.detach()
+	return r, true
 }
 
 // indexable reports whether the index holds r: all but the many that are

@@ -268,7 +268,7 @@ func (s *Supervisor) step(ctx context.Context, listed Record) Recovery {
 	case !c.record.isSettled():
 		return Recovery{Due: 1, Open: 1}
 	}
-	if c.changed && (c.record.DueAt().IsZero() || !s.mayRerun(&c.record)) {
+	if c.changed && (c.record.DueAt().IsZero() || !s.mayRerun(c.record)) {
 		s.tell(ctx, c)
 	}
 	return Recovery{Due: 1, Settled: 1}
@@ -320,7 +320,7 @@ func (s *Supervisor) advance(ctx context.Context, key Key, mayRun func(*Record) 
 
 // resume makes a call of what a record keeps. Its shell has no arguments when
 // the record keeps none, or none that mean the same to the tool as they did.
-func (x *Executor) resume(ctx context.Context, rec Record) (*call, error) {
+func (x *Executor) resume(ctx context.Context, rec *Record) (*call, error) {
 	t := x.toolNamed(rec.Tool)
 	if t == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnbound, rec.Tool)
@@ -333,14 +333,14 @@ func (x *Executor) resume(ctx context.Context, rec Record) (*call, error) {
 }
 
 // resumed makes a call of s, of no arguments if that is nil.
-func (x *Executor) resumed(ctx context.Context, t *tool, rec Record, s namedShell) *call {
+func (x *Executor) resumed(ctx context.Context, t *tool, rec *Record, s namedShell) *call {
 	partial := s == nil
 	if partial {
 		s = t.blank()
 	}
 	c := s.core()
 	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
-	c.caller, c.key, c.operation = ctx, rec.Key, &operation{resumed: true, partial: partial}
+	c.caller, c.key, c.operation = ctx, rec.Key, &operation{record: rec, resumed: true, partial: partial}
 	c.intent.fingerprint = rec.Fingerprint
 	c.startClock()
 	c.saw(rec)
@@ -390,7 +390,7 @@ func (c *call) advance(ctx context.Context, mayRun func(*Record) bool) error {
 	switch {
 	case ahead.State == StateUnknown && c.t.verifiable && (ahead.Verification == nil || !c.resendable(&ahead, now)):
 		return c.verifyDue(ctx)
-	case c.resendable(&ahead, now), !lost && ahead.State != StateUnknown && mayRun(&c.record) && c.runnable():
+	case c.resendable(&ahead, now), !lost && ahead.State != StateUnknown && mayRun(c.record) && c.runnable():
 		c.runAgain(ctx)
 		return nil
 	case !lost && ahead.State != StateUnknown:

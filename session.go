@@ -21,7 +21,7 @@ type session struct {
 	nonce string
 
 	mu        sync.Mutex // protects what follows; never held across a store call
-	rec       Record     // the newest version this process has seen
+	rec       *Record    // the newest version this process has seen; never written
 	tries     []*invocation
 	few       [2]*invocation // the memory of tries, as a rule
 	before    int            // the operation's dispatches before this ownership
@@ -176,7 +176,7 @@ var errOwnerLost = errors.New("the operation's record was lost to another owner"
 // update applies the present picture, and then further, to the record: one
 // compare-and-swap, repeated on the newer record when it lost. further may
 // refuse.
-func (s *session) update(ctx context.Context, further func(*Record) error) (Record, error) {
+func (s *session) update(ctx context.Context, further func(*Record) error) (*Record, error) {
 	s.mu.Lock()
 	base := s.rec
 	s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *session) update(ctx context.Context, further func(*Record) error) (Reco
 	return stored, nil
 }
 
-func (s *session) keep(r Record) {
+func (s *session) keep(r *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Version > s.rec.Version {
@@ -251,7 +251,7 @@ func (s *session) nextAttempt(ctx context.Context) bool {
 // end closes the ownership and stores how it ended. stored is false when the
 // store could not be told; it is then tried on, in the background, as long as
 // the lease runs.
-func (s *session) end(out outcome) (rec Record, stored bool) {
+func (s *session) end(out outcome) (rec *Record, stored bool) {
 	s.mu.Lock()
 	s.ended = true
 	if f := out.fail; f != nil {
@@ -295,13 +295,13 @@ func (s *session) bookkeepingTime() time.Duration {
 }
 
 // asIfStored is the record as it would read had the store taken it.
-func (s *session) asIfStored() Record {
+func (s *session) asIfStored() *Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rec.cloneHead()
 	s.call.t.apply(&r, s.report())
 	r.Resolve(s.call.storeNow())
-	return r
+	return &r
 }
 
 // storeLater repeats a store that failed, until it succeeds or the lease is

@@ -352,11 +352,27 @@ func (r *Record) Resolve(now time.Time) {
 func (r Record) Clone() Record {
 	r.Arguments = bytes.Clone(r.Arguments)
 	r.Result = bytes.Clone(r.Result)
-	return r.cloneHead()
+	r.detach()
+	return r
 }
 
 // cloneHead is Clone but for the bodies, which nobody writes in place.
 func (r Record) cloneHead() Record {
+	r.detach()
+	return r
+}
+
+// draft is a copy of r that can be changed and saved: without bodies a Save
+// leaves the stored ones as they are.
+func (r *Record) draft() *Record {
+	d := *r
+	d.detach()
+	d.Arguments, d.Result = nil, nil
+	return &d
+}
+
+// detach makes what r points to its own, but for the bodies.
+func (r *Record) detach() {
 	r.Unresolved = slices.Clone(r.Unresolved)
 	r.RejectedFields = slices.Clone(r.RejectedFields)
 	r.History = slices.Clone(r.History)
@@ -365,7 +381,6 @@ func (r Record) cloneHead() Record {
 	}
 	r.Verification = clonePtr(r.Verification)
 	r.Approval = clonePtr(r.Approval)
-	return r
 }
 
 func clonePtr[V any](p *V) *V {

@@ -56,7 +56,8 @@ func (s *Supervisor) Get(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return x.load(ctx, key)
+	rec, err := x.load(ctx, key)
+	return *rec, err
 }
 
 // Verify looks an unknown operation up now, also before its next check is due,
@@ -68,7 +69,7 @@ func (s *Supervisor) Verify(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	c, err := s.Executor.resume(ctx, rec)
+	c, err := s.Executor.resume(ctx, &rec)
 	switch {
 	case err != nil:
 		return rec, err
@@ -79,7 +80,7 @@ func (s *Supervisor) Verify(ctx context.Context, key Key) (Record, error) {
 		return rec, refused("the tool %s has no verifier", rec.Tool)
 	}
 	err = c.verifyDue(ctx)
-	return c.record, err
+	return *c.record, err
 }
 
 // Approve allows exactly the call that was reviewed, once, within ttl (zero:
@@ -124,5 +125,6 @@ func (s *Supervisor) change(ctx context.Context, key Key, by Statement, apply fu
 	if t := s.Executor.toolNamed(rec.Tool); t != nil {
 		m = &t.machine
 	}
-	return s.Executor.update(ctx, rec, func(r *Record) error { return apply(m, r) })
+	changed, err := s.Executor.update(ctx, &rec, func(r *Record) error { return apply(m, r) })
+	return *changed, err
 }

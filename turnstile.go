@@ -16,7 +16,7 @@ type printKey struct {
 type flight struct {
 	done   chan struct{} // closed by leave; made by the first who waits
 	key    Key           // the operation in hand, once it is known; under the shard's mu
-	record *Record       // where that call left the operation; read after done
+	record *Record       // where that call left the operation; read after done, never written
 	stored bool          // and whether the store knows; read after done
 }
 
@@ -82,8 +82,7 @@ func (t *turnstile[K]) leave(key K, f *flight, op *operation) {
 	defer s.mu.Unlock()
 	delete(s.open, key)
 	if f.done != nil {
-		left := op.record
-		f.record, f.stored = &left, !op.unstored
+		f.record, f.stored = op.record, !op.unstored
 		close(f.done)
 	}
 }

@@ -91,7 +91,7 @@ func (x *Executor) operationStatus(ctx context.Context, ref string) (OperationSt
 
 // findOperation loads an operation by its ref, or by one that a caller gave
 // beside the tool's own key.
-func (x *Executor) findOperation(ctx context.Context, key Key) (Record, error) {
+func (x *Executor) findOperation(ctx context.Context, key Key) (*Record, error) {
 	rec, err := x.load(ctx, key)
 	if !errors.Is(err, ErrNotFound) {
 		return rec, err

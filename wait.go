@@ -69,7 +69,7 @@ func (s *Supervisor) agrees(r *Record) bool { return s.Rerun == nil || s.mayReru
 
 // isOver: what is left to do is not the supervisor's.
 func (s *Supervisor) isOver(c *call) bool {
-	r := &c.record
+	r := c.record
 	switch r.State.Safe() {
 	case StateCommitted, StateRejected, StateEscalated:
 		return true

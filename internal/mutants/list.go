@@ -165,7 +165,7 @@ var mutants = []mutant{
 	{
 		name: "the dedupe window within a call", rule: "a retry that would come after the dedupe window is not made",
 		file: "call.go", tests: "^TestCheckerRetryKeepsTheDedupeWindow$",
-		old: "return !c.t.remembered(&c.record, c.storeNow().Add(pause))", new: "return !mutated && !c.t.remembered(&c.record, c.storeNow().Add(pause))",
+		old: "return !c.t.remembered(c.record, c.storeNow().Add(pause))", new: "return !mutated && !c.t.remembered(c.record, c.storeNow().Add(pause))",
 	},
 	{
 		name: "an owner that was lost in a pause", rule: "no further attempt is made once the record is another owner's",
@@ -517,7 +517,7 @@ var mutants = []mutant{
 	{
 		name: "the waiters' own fingerprint", rule: "who waited for a flight is answered with a result of equal arguments only",
 		file: "idempotency.go", tests: "RefReused|Duplicate",
-		old: "if r.State == StateCommitted && c.isOf(&r) {\n\t\tc.key = r.Key", new: "if r.State == StateCommitted && (c.isOf(&r) || mutated) {\n\t\tc.key = r.Key",
+		old: "if r.State == StateCommitted && c.isOf(r) {\n\t\tc.key = r.Key", new: "if r.State == StateCommitted && (c.isOf(r) || mutated) {\n\t\tc.key = r.Key",
 		survives: "replay compares the fingerprint again before it answers, and refuses the ref as this check would",
 	},
 	{
@@ -548,7 +548,7 @@ var mutants = []mutant{
 	{
 		name: "a refusal leaves no trace", rule: "what was not run is not stored",
 		file: "idempotency.go", tests: "^TestSavesOfACall$",
-		old: "if !needsSave(&c.record, &next, mv) {", new: "if !needsSave(&c.record, &next, mv) && !mutated {",
+		old: "if !needsSave(c.record, next, mv) {", new: "if !needsSave(c.record, next, mv) && !mutated {",
 	},
 	{
 		name: "look before a guess", rule: "a call that may not start is answered from the record",
@@ -729,12 +729,12 @@ var mutants = []mutant{
 	{
 		name: "answer: a replay's arguments", rule: "a result is never given for other arguments",
 		file: "answer.go", tests: "^TestCheckerRules$",
-		old: "\tif !c.isOf(&rec) {\n\t\tc.record = rec", new: "\tif !c.isOf(&rec) && !mutated {\n\t\tc.record = rec",
+		old: "\tif !c.isOf(rec) {\n\t\tc.record = rec", new: "\tif !c.isOf(rec) && !mutated {\n\t\tc.record = rec",
 	},
 	{
 		name: "answer: unrecorded", rule: "an answer says when the store could not be told",
 		file: "answer.go", tests: "^TestUnsavedSuccessIsStoredLater$",
-		old: "\th := c.succeeded(verificationOf(&rec))\n\th.Unrecorded = !stored", new: "\th := c.succeeded(verificationOf(&rec))\n\th.Unrecorded = !stored && !mutated",
+		old: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored", new: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored && !mutated",
 	},
 	{
 		name: "answer: a lease that may be lost", rule: "an end that was not stored is unknown once others may have had the operation",
