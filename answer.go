@@ -323,7 +323,7 @@ func (c *call) success(won *invocation, rec *Record, stored bool) head {
 	case won.encodeErr != nil || !rec.ResultPresent:
 		h.addDetail(DetailNote, noteNotKept)
 	}
-	c.winner, c.result, h.HasResult = won, won.encoded, true
+	c.winner, h.HasResult = won, true
 	return h
 }
 

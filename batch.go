@@ -72,7 +72,7 @@ func (x *Executor) isolated(ctx context.Context, req Call) Envelope[json.RawMess
 // exited answers a call whose goroutine was ended by its Cooperative tool.
 func (c *call) exited() head {
 	f := c.exitFailure()
-	if c.session == nil {
+	if c.operation == nil || c.session == nil {
 		return c.failed(f, NotCommitted, 0, 0)
 	}
 	return c.ownFailure(outcome{fail: f}, !c.unstored)

@@ -32,33 +32,31 @@ type call struct {
 	key   Key
 	runID string
 
-	start time.Time
 	now   time.Time // the last reading of the clock; a reading is a tenth of a read's cost
 	total time.Time // zero: no total deadline
 	tries int       // attempts made
 
-	encode    bool // results are needed as JSON
-	byName    bool
-	arguments []byte   // the private copy that identity rests on
-	session   *session // nil for ReadOnly, and before the first dispatch
+	encode bool // results are needed as JSON
+	byName bool
 
-	winner *invocation // whose typed result is the answer's
-	result []byte      // or the encoded result
+	winner *invocation // whose result is the answer's; else it is operation.result
 }
 
 // operation is what a call knows of the operation it belongs to.
 type operation struct {
 	intent   intent
+	session  *session  // nil before the first dispatch
 	minted   bool      // the ref is this call's own invention
 	resumed  bool      // a supervisor's: the key is the record's, and no caller waits
 	partial  bool      // and the record keeps too little to run the tool
 	changed  bool      // and this call has changed it
 	begun    bool      // the record is in flight for this call already
+	unstored bool      // record reads as it would, had the store taken its end
 	alias    string    // the ref of a call whose tool has a key of its own
 	record   *Record   // as this call last saw it; never nil, never written
-	unstored bool      // or as it would read, had the store taken its end
 	clock    time.Time // the store's clock when it was last seen, or a little less
 	seen     time.Time // and ours then
+	result   []byte    // of the record, that the answer is made of
 	asked    time.Time // our clock before the last begin was stored
 
 	refused    repeatKey // what the loop breaker knows this call by
@@ -93,12 +91,13 @@ func (c *call) observed(ctx context.Context, tool string, answer func(context.Co
 	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
 	ctx = observeStart(ctx, o, info)
 	c.startClock() // the observer's time is not the call's
+	start := c.now
 	answered := false
 	defer func() {
 		if !answered {
 			h = c.exited()
 		}
-		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(c.start), true
+		info.OperationRef, info.Took, info.Done = h.OperationRef, time.Since(start), true
 		info.setAnswer(&h)
 		observeEnd(ctx, o, info)
 	}()
@@ -126,10 +125,9 @@ func (c *call) refusedAs(ctx context.Context, tool string, answer func() head) h
 
 // startClock reads the clock once for all that is measured from the start.
 func (c *call) startClock() {
-	c.start = time.Now()
-	c.now, c.total = c.start, time.Time{}
+	c.now, c.total = time.Now(), time.Time{}
 	if d := c.t.policy.TotalDeadline; d > 0 {
-		c.total = c.start.Add(d)
+		c.total = c.now.Add(d)
 	}
 	if d, ok := c.caller.Deadline(); ok && (c.total.IsZero() || d.Before(c.total)) {
 		c.total = d
@@ -224,7 +222,7 @@ func (c *call) readSuccess(won *invocation) head {
 			return c.failed(f, NotCommitted, 0, 0)
 		}
 	}
-	c.winner, c.result = won, won.encoded
+	c.winner = won
 	h := c.succeeded(&Verification{CheckedAt: time.Now(), Source: SourceExecution})
 	h.HasResult = true
 	return h
@@ -268,7 +266,7 @@ func (o *outcome) worthKeeping() *Failure {
 // attempts runs the tool until it succeeds, or another attempt is not useful or
 // not allowed. s is nil for a read.
 func (c *call) attempts(ctx context.Context, s *session) outcome {
-	var wait pauses // made when the first is needed
+	wait := c.t.policy.Backoff.pauses()
 	var out outcome
 	for {
 		if f := c.mayStart(ctx); f != nil {
@@ -282,9 +280,6 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 			return outcome{won: i.invocation}
 		}
 		c.now = time.Now()
-		if !wait.made {
-			wait = c.t.policy.Backoff.pauses()
-		}
 		out = outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
 		state := NotCommitted
 		if s != nil {
@@ -417,11 +412,15 @@ func (c *call) cutFailure() *Failure {
 
 // classify says what an error of the tool means. The caller's cancel is told
 // apart from the attempt's deadline and from a cancel that the tool made up.
-func (c *call) classify(err error, late bool) (f *Failure) {
+func (c *call) classify(err error, i *invocation) *Failure {
 	cancelled := errors.Is(c.caller.Err(), context.Canceled)
 	if own, ok := err.(*Failure); ok && own != nil && !cancelled { //nolint:errorlint // runs nothing of the user's
-		return c.judge(err, false, late)
+		return c.judge(err, false, own.unrecognised && i.outOfTime())
 	}
+	return c.classifyContained(err, cancelled, i.outOfTime())
+}
+
+func (c *call) classifyContained(err error, cancelled, late bool) (f *Failure) {
 	crash := contained(func() error { f = c.judge(err, cancelled, late); return nil })
 	if crash != nil { // in Unwrap, Is, As or a behaviour of the error itself
 		f = &Failure{Code: CodeToolFailed, Err: crash}
@@ -494,7 +493,7 @@ func (c *call) identify() *Failure {
 	if err != nil {
 		return malformed(CodeInvalidArguments, err)
 	}
-	c.arguments = raw
+	c.intent.arguments = raw
 	c.intent.fingerprint = Fingerprint{Rule: fingerprintRule, Sum: sum}
 	return nil
 }

@@ -116,7 +116,7 @@ func (k *checker) real(w *ckWorld, s *ckSession) *session {
 		ours.rec.Unresolved = []Unresolved{{Attempt: "other"}}
 	}
 	if f := k.failure(s.failed); s.ended && f != nil {
-		c.arguments = []byte(k.cfg.inputs[s.input].json)
+		c.intent.arguments = []byte(k.cfg.inputs[s.input].json)
 		ours.failure, ours.sticky, ours.fields = c.failureRecord(f), f.isSticky(), c.rejectedFields(f)
 		if s.waits {
 			ours.until = In(ckTick)

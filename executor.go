@@ -170,8 +170,12 @@ func (x *Executor) Execute(ctx context.Context, req Call) Envelope[json.RawMessa
 func (c *call) raw(h head) Envelope[json.RawMessage] {
 	e := recast[json.RawMessage](&h)
 	e.maxObservation = c.x.MaxObservation
-	if h.HasResult {
-		e.Result = slices.Clone(c.result) // reports of the same ownership may hold it
+	switch {
+	case !h.HasResult:
+	case c.winner != nil:
+		e.Result = slices.Clone(c.winner.encoded) // reports of the same ownership may hold it
+	default:
+		e.Result = c.result // a copy already
 	}
 	return e
 }

@@ -80,11 +80,11 @@ func (c *call) name() *Failure {
 func (c *call) intend() *Failure {
 	in := &c.intent
 	in.key, in.alias, in.runID, in.owner, in.nonce = c.key, c.alias, c.runID, c.x.owner(), c.x.nonce()
-	in.arguments, in.repeat = c.arguments, c.repeated()
+	in.repeat = c.repeated()
 	switch {
 	case c.t.dropArguments:
 	case c.t.seal == nil:
-		in.keep = c.arguments
+		in.keep = in.arguments
 	default:
 		keep, err := c.sealed()
 		if err != nil {
@@ -101,7 +101,7 @@ func (c *call) intend() *Failure {
 // intendApproval asks whether this call needs a person's approval.
 func (c *call) intendApproval() *Failure {
 	in := &c.intent
-	in.digest, in.approvalTTL = fieldDigest(c.arguments, ""), c.t.approvalTTL
+	in.digest, in.approvalTTL = fieldDigest(in.arguments, ""), c.t.approvalTTL
 	err := contained(func() error {
 		if in.approval = c.shell.needsApproval(); in.approval {
 			in.summary = c.shell.summary()
@@ -124,7 +124,7 @@ func unsentFailure(code Code, err error) *Failure {
 // sealed is what the record keeps of the arguments.
 func (c *call) sealed() (keep []byte, err error) {
 	err = contained(func() error {
-		secret, err := c.t.seal(slices.Clone(c.arguments))
+		secret, err := c.t.seal(slices.Clone(c.intent.arguments))
 		if err == nil {
 			keep, err = json.Marshal(secret) // a JSON string: base64
 		}
@@ -311,7 +311,7 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 	for failures, conflicts := 0, 0; ; {
 		c.asked = time.Now()
 		next := c.record.draft()
-		mv = c.t.begin(next, in, c.storeNow())
+		mv = c.t.begin(next, in, c.storeAt(c.asked))
 		if !needsSave(c.record, next, mv) {
 			return mv, head{}, false
 		}
@@ -588,11 +588,14 @@ func (c *call) saw(r *Record) {
 }
 
 // storeNow is the store's time, or a little less.
-func (c *call) storeNow() time.Time {
+func (c *call) storeNow() time.Time { return c.storeAt(time.Now()) }
+
+// storeAt is the store's time when our clock showed now.
+func (c *call) storeAt(now time.Time) time.Time {
 	if c.seen.IsZero() {
-		return time.Now()
+		return now
 	}
-	return c.clock.Add(time.Since(c.seen))
+	return c.clock.Add(now.Sub(c.seen))
 }
 
 // local is when our clock shows i.
@@ -624,7 +627,7 @@ func (c *call) rejectedFields(f *Failure) []FieldDigest {
 	var list []FieldDigest
 	for _, e := range f.Fields {
 		if e.Pointer != "" {
-			list = append(list, FieldDigest{e.Pointer, fieldDigest(c.arguments, e.Pointer)})
+			list = append(list, FieldDigest{e.Pointer, fieldDigest(c.intent.arguments, e.Pointer)})
 		}
 	}
 	return list

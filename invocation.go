@@ -24,22 +24,22 @@ type invocation struct {
 
 	// Written by the tool's goroutine; read after attempt.Run reported the end, or
 	// by late on that goroutine.
-	succeeded bool
 	err       error
 	encoded   []byte // the result as JSON, where one is needed
 	encodeErr error
+	succeeded bool
 	empty     bool
 
 	mu       sync.Mutex // protects what follows; never held across a store call
 	sending  sendState
+	evidence Evidence // what is known of it once it is settled
+	phase    phase
+	marked   bool          // MarkCommitted was called
+	outlives bool          // it is counted as abandoned
 	marks    int           // sends that were marked and not taken back
 	marking  chan struct{} // closed when the goroutine that marks is done; nil when nobody waits
-	evidence Evidence      // what is known of it once it is settled
-	phase    phase
-	marked   bool // MarkCommitted was called
-	result   []byte
+	result   []byte        // that MarkCommitted stated
 	endedAt  time.Time
-	outlives bool // it is counted as abandoned
 }
 
 // phase is how far an invocation is.
@@ -345,7 +345,7 @@ func (i *invocation) judge(res attempt.Result) *Failure {
 	}
 	switch {
 	case !i.succeeded:
-		return i.call.classify(i.err, i.outOfTime())
+		return i.call.classify(i.err, i)
 	case i.empty:
 		f := Empty("")
 		f.complete()

@@ -136,6 +136,7 @@ func (p *Policy) lease() time.Duration {
 }
 
 // pauses is the sequence of one call: a value on its stack that nobody shares.
+// It is made when the first pause is asked for; most calls ask for none.
 //
 // The sequence comes from backoff/v4, without its own jitter, which exceeds the
 // cap in half its draws and turns negative near the largest duration, and
@@ -148,18 +149,29 @@ type pauses struct {
 	random   func(int64) int64 // nil: the global source
 }
 
-func (b Backoff) pauses() pauses {
-	b = b.sane()
-	p := pauses{made: true, settings: b, sequence: backoff.ExponentialBackOff{
+func (b Backoff) pauses() pauses { return pauses{settings: b} }
+
+func (p *pauses) make() {
+	b := p.settings.sane()
+	p.made, p.settings = true, b
+	p.sequence = backoff.ExponentialBackOff{
 		InitialInterval: b.Initial, Multiplier: b.Multiplier, MaxInterval: b.Max,
-		Stop: backoff.Stop, Clock: backoff.SystemClock, // a literal without a clock panics
-	}}
+		Stop: backoff.Stop, Clock: stopped{}, // a literal without a clock panics
+	}
 	p.sequence.Reset()
-	return p
 }
+
+// stopped is a clock for a sequence that has no end in time, and need not read
+// one twice a pause.
+type stopped struct{}
+
+func (stopped) Now() time.Time { return time.Time{} }
 
 // next returns the next pause: never negative, never above Max.
 func (p *pauses) next() time.Duration {
+	if !p.made {
+		p.make()
+	}
 	if p.settings.Initial == 0 {
 		return 0
 	}

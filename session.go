@@ -92,7 +92,13 @@ func (s *session) lastSuccess() *invocation {
 
 // report is the picture of all attempts. Called with mu held.
 func (s *session) report() *report {
-	rep := &report{
+	rep := new(report) // on the caller's stack
+	s.describe(rep)
+	return rep
+}
+
+func (s *session) describe(rep *report) {
+	*rep = report{
 		nonce: s.nonce, identity: s.call.intent.fingerprint, ended: s.ended, unsent: true, attempts: s.before + len(s.tries), first: len(s.tries) <= 1,
 		late: s.answered || !s.ended, failure: s.failure, sticky: s.sticky, fields: s.fields, notBefore: s.until,
 	}
@@ -101,7 +107,6 @@ func (s *session) report() *report {
 		s.include(rep, i)
 		i.mu.Unlock()
 	}
-	return rep
 }
 
 // include adds one attempt. Called with s.mu and i.mu held.
@@ -291,6 +296,9 @@ func (s *session) abandonOnExit() {
 
 // bookkeepingTime: until the total deadline, and at least a second.
 func (s *session) bookkeepingTime() time.Duration {
+	if s.call.t.lease == 0 {
+		return bookkeeping // a volatile store answers at once
+	}
 	return min(max(s.call.left(), bookkeeping), 2*bookkeeping)
 }
 

@@ -40,7 +40,6 @@ type typedCall[In, Out any] struct {
 	bound *Bound[In, Out]
 	in    In
 	first typedInvocation[In, Out]
-	used  bool // first is taken; owned by the caller's goroutine
 }
 
 // typedInvocation is one attempt of a typed tool.
@@ -53,10 +52,9 @@ type typedInvocation[In, Out any] struct {
 
 func (s *typedCall[In, Out]) body() *invocation {
 	i := &s.first
-	if s.used {
+	if s.call.tries > 0 {
 		i = new(typedInvocation[In, Out])
 	}
-	s.used = true
 	i.in, i.bound, i.task, i.call = s.input(), s.bound, i, &s.call
 	return &i.invocation
 }
