@@ -101,10 +101,13 @@ func readEnforced(b *testing.B) {
 	}
 }
 
-// P3: each call has a ref of its own. The store forgets at once, so that the
-// figure is the guard's and not the heap's.
+// forgetful is a store that forgets a commit at once, so that a figure is the
+// guard's and not that of a heap that grows with each call.
+func forgetful() toolexec.Store { return &toolexec.MemoryStore{KeepFacts: 1} }
+
+// P3: each call has a ref of its own.
 func writeNewRef(b *testing.B) {
-	x := &toolexec.Executor{Store: &toolexec.MemoryStore{MaxFacts: -1}}
+	x := &toolexec.Executor{Store: forgetful()}
 	t := toolexec.Bind(x, toolexec.Tool[input, receipt]{Name: "refund", Run: lookup})
 	ctx := context.Background()
 	n := 0
@@ -169,7 +172,7 @@ func failTwiceCooperative(b *testing.B) {
 // writeParallel spreads calls of distinct refs over goroutines.
 func writeParallel(goroutines int) func(b *testing.B) {
 	return func(b *testing.B) {
-		x := &toolexec.Executor{Store: &toolexec.MemoryStore{MaxFacts: -1}}
+		x := &toolexec.Executor{Store: forgetful()}
 		t := toolexec.Bind(x, toolexec.Tool[input, receipt]{Name: "refund", Run: lookup})
 		b.ReportAllocs()
 		b.SetParallelism(goroutines) // times GOMAXPROCS; see main
