@@ -172,8 +172,10 @@ func (c *call) raw(h head) Envelope[json.RawMessage] {
 	e.maxObservation = c.x.MaxObservation
 	switch {
 	case !h.HasResult:
-	case c.winner != nil:
+	case c.winner != nil && c.t.guarded():
 		e.Result = slices.Clone(c.winner.encoded) // reports of the same ownership may hold it
+	case c.winner != nil:
+		e.Result = c.winner.encoded
 	default:
 		e.Result = c.result // a copy already
 	}
@@ -237,10 +239,14 @@ func (t *tool) parse(args []byte) (namedShell, []FieldError) {
 
 // decodeArguments decodes what the schema has accepted, contained where that
 // runs methods of the user's.
-func (t *tool) decodeArguments(args []byte) (s shell, violations []FieldError) {
+func (t *tool) decodeArguments(args []byte) (shell, []FieldError) {
 	if t.plainInput {
 		return t.decode(args)
 	}
+	return t.decodeContained(args)
+}
+
+func (t *tool) decodeContained(args []byte) (s shell, violations []FieldError) {
 	if contained(func() error { s, violations = t.decode(args); return nil }) != nil {
 		return nil, []FieldError{{Rule: "decode"}}
 	}

@@ -95,7 +95,7 @@ func (e Envelope[T]) wireResult() (json.RawMessage, Details) {
 	if !e.OK || !e.HasResult {
 		return nil, e.SafeDetails
 	}
-	raw, err := encodeAny(e.Result)
+	raw, err := e.encodeResult()
 	if err == nil {
 		return raw, e.SafeDetails
 	}
@@ -107,18 +107,18 @@ func (e Envelope[T]) wireResult() (json.RawMessage, Details) {
 	return nil, d
 }
 
-// encodeAny is json.Marshal, contained where that can run code of the user's.
-func encodeAny(v any) (json.RawMessage, error) {
-	raw, ready := v.(json.RawMessage)
+// encodeResult is json.Marshal, contained where that can run code of the user's.
+func (e *Envelope[T]) encodeResult() (json.RawMessage, error) {
+	raw, ready := any(&e.Result).(*json.RawMessage) // the slice itself in an any would be an allocation
 	switch {
 	case !ready:
-		return marshalContained(v)
-	case raw == nil:
+		return marshalContained(e.Result)
+	case *raw == nil:
 		return json.RawMessage("null"), nil
-	case !json.Valid(raw):
+	case !json.Valid(*raw):
 		return nil, errNotJSON
 	}
-	return raw, nil
+	return *raw, nil
 }
 
 var errNotJSON = errors.New("toolexec: the result is not JSON")

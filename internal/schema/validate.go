@@ -56,11 +56,12 @@ func (s *Schema) Validate(raw []byte) []Violation {
 		return []Violation{{Rule: "json", Expected: "one JSON value", Received: "absent"}}
 	}
 	r := report{schema: s, root: v}
-	if wide := wideNumbers(v, nil); len(wide) > 0 {
+	var path [8]string // on the stack
+	if wide := wideNumbers(v, path[:0]); len(wide) > 0 {
 		return finish(r.wide(wide))
 	}
-	var failed *jsonschema.ValidationError
-	if !errors.As(s.compiled.Validate(v), &failed) {
+	failed, ok := errors.AsType[*jsonschema.ValidationError](s.compiled.Validate(v))
+	if !ok {
 		return nil
 	}
 	return finish(r.causes(failed))
