@@ -392,10 +392,11 @@ func (f *Failure) complete() {
 	if f.Code == "" {
 		f.Code = defaultCode(f.Class)
 	}
-	if !validCode(f.Code) || f.Code == CodeOK {
-		f.Code = CodeToolFailed
+	facts := codeIndex[f.Code]
+	if facts == nil && !validCode(f.Code) || f.Code == CodeOK {
+		f.Code, facts = CodeToolFailed, codeIndex[CodeToolFailed]
 	}
-	if facts := codeIndex[f.Code]; facts != nil {
+	if facts != nil {
 		if f.Class == ClassPermanent {
 			f.Class = facts.Class
 		}

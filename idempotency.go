@@ -449,17 +449,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	}
 	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.left() > 0 {
 		*looked = true
-		c.verify(ctx, func() bool {
-			if out.fail.Class != ClassTransient || c.tries > c.t.policy.MaxRetries || out.overBudget {
-				return false
-			}
-			f := c.overBudget(ctx, out.fail)
-			if f != nil {
-				out.fail = f
-			}
-			return f == nil
-		})
-		if c.begun {
+		if out = c.verifyOwn(ctx, out); c.begun {
 			return head{}, true
 		}
 		if !c.isOf(c.record) {
@@ -470,6 +460,22 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 		}
 	}
 	return c.ownFailure(out, stored), false
+}
+
+// verifyOwn looks up what this call ran itself and left unknown. Where nothing
+// happened it may begin again, which is a retry like any other.
+func (c *call) verifyOwn(ctx context.Context, out outcome) outcome {
+	c.verify(ctx, func() bool {
+		if out.fail.Class != ClassTransient || c.tries > c.t.policy.MaxRetries || out.overBudget {
+			return false
+		}
+		f := c.overBudget(ctx, out.fail)
+		if f != nil {
+			out.fail = f
+		}
+		return f == nil
+	})
+	return out
 }
 
 // awaitOwner waits for the owner in another process: by notification where the

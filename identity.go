@@ -55,7 +55,8 @@ func deriveRef(tool, key string) string {
 // nonce names one ownership of an operation, unlike every other of any process.
 func (x *Executor) nonce() string {
 	x.setUp()
-	return x.id + "." + strconv.FormatUint(x.begun.Add(1), 36)
+	b := append(make([]byte, 0, 64), x.id...)
+	return string(strconv.AppendUint(append(b, '.'), x.begun.Add(1), 36))
 }
 
 // digestOf names a value without holding it.
