@@ -59,8 +59,7 @@ type operation struct {
 	result   []byte    // of the record, that the answer is made of
 	asked    time.Time // our clock before the last begin was stored
 
-	refused    repeatKey // what the loop breaker knows this call by
-	hasRefused bool
+	refused *repeatKey // what the loop breaker knows this call by; nil outside a run
 }
 
 // noRecord is the record of an operation that has none.

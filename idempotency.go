@@ -260,7 +260,7 @@ func (c *call) own(ctx context.Context, base *Record) head {
 		case moveRun:
 			if c.intent.repeat { // a person let it run again: what was refused is past
 				c.intent.repeat = false
-				c.x.repeats.forget(c.refused)
+				c.x.repeats.forget(*c.refused)
 			}
 			h, again := c.runOwned(ctx, &looked)
 			if !again {

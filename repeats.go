@@ -53,7 +53,9 @@ func (r *repeats) count(k repeatKey) int {
 
 // refuse names the call for the loop breaker; without a run there is none.
 func (c *call) refuse(k repeatKey) {
-	c.refused, c.hasRefused = k, k.run != ""
+	if k.run != "" {
+		c.refused = &k
+	}
 }
 
 // repeated reports whether this run was refused the same call before.
@@ -61,10 +63,10 @@ func (c *call) repeated() bool {
 	if c.operation == nil {
 		return false
 	}
-	if !c.hasRefused && c.runID != "" && c.intent.fingerprint != (Fingerprint{}) {
+	if c.refused == nil && c.runID != "" && c.intent.fingerprint != (Fingerprint{}) {
 		c.refuse(repeatKey{c.key.Scope, c.runID, c.t.name, c.intent.fingerprint.String()})
 	}
-	return c.hasRefused && c.x.repeats.count(c.refused) > 0
+	return c.refused != nil && c.x.repeats.count(*c.refused) > 0
 }
 
 // again is what a refusal becomes when this run met it before: an unchanged
@@ -82,7 +84,7 @@ func (c *call) unchangedFailure(was *Failure) *Failure {
 	if c.t.name == "" {
 		f.AgentMessage = "There is no tool of that name, and it was asked for before."
 	}
-	if c.hasRefused && c.x.repeats.count(c.refused) > max(c.t.policy.MaxRepeats, 0) {
+	if c.refused != nil && c.x.repeats.count(*c.refused) > max(c.t.policy.MaxRepeats, 0) {
 		escalate := NextEscalate
 		f.Next = &escalate
 	}
@@ -94,8 +96,8 @@ func (c *call) unchangedFailure(was *Failure) *Failure {
 func (c *call) remember(h head) head {
 	final := h.Retry.Directive != RetryAfterDelay && h.CommitState == NotCommitted &&
 		(h.NextAction == NextCorrectInput || h.NextAction == NextEscalate)
-	if c.operation != nil && c.hasRefused && final && !h.OK {
-		c.x.repeats.add(c.refused)
+	if c.operation != nil && c.refused != nil && final && !h.OK {
+		c.x.repeats.add(*c.refused)
 	}
 	return h
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,25 +144,41 @@ func (f *Fingerprint) UnmarshalText(b []byte) error {
 // relative ("in 5 s"), because the writer has no reading of that clock; the
 // stored record comes back with absolute ones. The zero Instant is none.
 type Instant struct {
-	at       time.Time
-	in       time.Duration
-	relative bool
+	at time.Time
+	// offset is that of a relative moment, and one more where it is not negative,
+	// so that 0 is no relative moment. A record has eight of them, and a flag each
+	// would be 64 bytes of it.
+	offset time.Duration
 }
 
 // In is the moment d after the Save that carries it.
-func In(d time.Duration) Instant { return Instant{in: d, relative: true} }
+func In(d time.Duration) Instant {
+	if d < 0 {
+		return Instant{offset: d}
+	}
+	return Instant{offset: min(d, math.MaxInt64-1) + 1}
+}
+
+// in is what In was given, of a relative moment.
+func (i Instant) in() (d time.Duration, relative bool) {
+	if i.offset > 0 {
+		return i.offset - 1, true
+	}
+	return i.offset, i.offset != 0
+}
 
 // At is an absolute moment on the store's clock; the zero time is none.
 func At(t time.Time) Instant { return Instant{at: t} }
 
 // IsZero reports whether there is no moment.
-func (i Instant) IsZero() bool { return !i.relative && i.at.IsZero() }
+func (i Instant) IsZero() bool { return i.offset == 0 && i.at.IsZero() }
 
 // String returns the moment as RFC 3339, "in 5s" for a relative one, "none".
 func (i Instant) String() string {
+	d, relative := i.in()
 	switch {
-	case i.relative:
-		return "in " + i.in.String()
+	case relative:
+		return "in " + d.String()
 	case i.at.IsZero():
 		return "none"
 	}
@@ -174,8 +191,8 @@ func (i Instant) Time() time.Time { return i.at }
 
 // Resolve returns the absolute moment, given the store's clock.
 func (i Instant) Resolve(now time.Time) Instant {
-	if i.relative {
-		return At(now.Add(i.in))
+	if d, relative := i.in(); relative {
+		return At(now.Add(d))
 	}
 	return i
 }
@@ -184,7 +201,7 @@ func (i Instant) Resolve(now time.Time) Instant {
 // relative one is refused: it means nothing once it is stored.
 func (i Instant) MarshalJSON() ([]byte, error) {
 	switch {
-	case i.relative:
+	case i.offset != 0:
 		return nil, errors.New("toolexec: a relative Instant must be resolved before it is encoded")
 	case i.at.IsZero():
 		return []byte("null"), nil

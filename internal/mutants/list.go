@@ -623,7 +623,7 @@ var mutants = []mutant{
 	{
 		name: "the loop breaker", rule: "a refused call that a run repeats unchanged is not run",
 		file: "repeats.go", tests: "^TestLoopBreakerKnowsCallsApart$",
-		old: "return c.hasRefused && c.x.repeats.count(c.refused) > 0", new: "return !mutated && c.hasRefused && c.x.repeats.count(c.refused) > 0",
+		old: "return c.refused != nil && c.x.repeats.count(*c.refused) > 0", new: "return !mutated && c.refused != nil && c.x.repeats.count(*c.refused) > 0",
 	},
 	{
 		name: "MaxRepeats", rule: "a call that is repeated too often is a person's business",
