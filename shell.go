@@ -85,6 +85,15 @@ func (i *typedInvocation[In, Out]) Run(ctx context.Context) {
 	}
 }
 
+// canBeEmpty reports whether isEmpty can say yes of a value of type t.
+func canBeEmpty(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Slice, reflect.Map, reflect.String:
+		return true
+	}
+	return false
+}
+
 // isEmpty reports whether a result is nil, "" or of length 0.
 func isEmpty[Out any](out *Out) bool {
 	v := reflect.ValueOf(out).Elem()
@@ -145,8 +154,8 @@ func (t *tool) encodeKept(v any) ([]byte, error) {
 }
 
 // envelope gives the core's answer its typed result.
-func (s *typedCall[In, Out]) envelope(h head) Envelope[Out] {
-	e := recast[Out](&h)
+func (s *typedCall[In, Out]) envelope(h *head) (e Envelope[Out]) {
+	e = recast[Out](h)
 	e.maxObservation = s.bound.x.MaxObservation
 	if !h.OK {
 		return e

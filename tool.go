@@ -354,7 +354,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 	policy := t.Policy.over(x.Policy).over(defaultPolicy)
 	e := &tool{
 		name: t.Name, description: t.Description, policy: policy, classifiers: slices.Concat(t.Classifiers, x.Classifiers),
-		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult, cooperative: t.Cooperative,
+		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult || !canBeEmpty(reflect.TypeFor[Out]()), cooperative: t.Cooperative,
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
 		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil, keyed: t.Ref != nil,
 		sharedInput: deepcopy.Shares(reflect.TypeFor[In]()),
@@ -417,7 +417,8 @@ func (b *Bound[In, Out]) Name() string { return b.t.name }
 func (b *Bound[In, Out]) Call(ctx context.Context, in In) Envelope[Out] {
 	s := &typedCall[In, Out]{bound: b, in: in}
 	s.call.init(ctx, b.x, b.t, s)
-	return s.envelope(s.call.do(ctx))
+	h := s.call.do(ctx)
+	return s.envelope(&h)
 }
 
 // Func returns the tool as a plain function, for callers that want one: its
