@@ -86,8 +86,9 @@ func (c *call) failure(f *Failure, state CommitState, directive Directive, next 
 	if directive != RetryNever {
 		h.Retry.MaxAttemptsRemaining = min(max(left, 0), math.MaxInt32)
 	}
-	if wait > 0 {
-		h.Retry.NotBefore = time.Now().Add(wait)
+	unseen := c.operation != nil && c.t.verifiable && c.record.dueForLookup()
+	if wait > 0 || unseen && next == NextVerifyOperation { // a zero time would say that nothing is planned
+		h.Retry.NotBefore = time.Now().Add(max(wait, 0))
 	}
 	if f.RetryAfter > 0 {
 		h.addDetail(DetailRetryAfter, int64(math.Ceil(f.RetryAfter.Seconds())))
@@ -96,7 +97,7 @@ func (c *call) failure(f *Failure, state CommitState, directive Directive, next 
 	if next == NextVerifyOperation && verifyWith != "" {
 		h.addDetail(DetailVerificationTool, verifyWith)
 	}
-	if c.operation != nil && c.record.Verification != nil && c.record.State != StateCommitted {
+	if c.operation != nil && c.record.Verification != nil && c.record.State != StateCommitted && !unseen {
 		v := *c.record.Verification
 		h.Verification = &v
 	}

@@ -215,7 +215,8 @@ func TestUnconfirmedSuccessIsFollowedUp(t *testing.T) {
 		b := toolexec.Bind(w.x, tool)
 		env := caseChecked(w.t, b.Call(toolexec.WithOperationRef(w.t.Context(), "r1"), execOrder))
 		assert.Len(w.t, w.starts.at(), 2)
-		assert.Contains(w.t, []string{"OK committed continue rcpt_r1 by lookup", confirmPending}, confirmSays(env))
+		assert.Equal(w.t, "OPERATION_PENDING unknown verify_operation", confirmSays(env)) // one look-up a call, and it was of the first
+		assert.Equal(w.t, time.Now(), env.Retry.NotBefore)
 	})
 	recoverRun(t, "an Idempotent one is pending, not failed: it is looked up, not sent again", func(w *recoverWorld) {
 		tool := w.confirmed(toolexec.Idempotent, waitAppears(20*time.Second)(w))

@@ -744,6 +744,32 @@ func TestLookUpOfACallerWhoGaveUpDoesNotCount(t *testing.T) {
 	})
 }
 
+// TestAnAttemptAfterTheLookUpIsNotSeenByIt: a call looks up once. What it says of the attempt that followed is that it may be
+// looked up now, and not what the look-up before it saw.
+func TestAnAttemptAfterTheLookUpIsNotSeenByIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := new(toolexec.Executor)
+		tool := attackDoubtful(toolexec.Write, func(context.Context, string, caseOrder) (toolexec.Finding[caseReceipt], error) {
+			return toolexec.Absent[caseReceipt](), nil
+		})
+		b := toolexec.Bind(x, tool)
+		ctx := toolexec.WithOperationRef(t.Context(), "r")
+		first := caseChecked(t, b.Call(ctx, execOrder))
+		require.Equal(t, toolexec.NextVerifyOperation, first.NextAction)
+		require.NotNil(t, first.Verification)
+		time.Sleep(time.Until(first.Retry.NotBefore) + time.Millisecond)
+		second := caseChecked(t, b.Call(ctx, execOrder)) // looked up, released, run again
+		assert.Equal(t, toolexec.NextVerifyOperation, second.NextAction)
+		assert.Nil(t, second.Verification)
+		assert.Equal(t, time.Now(), second.Retry.NotBefore)
+		third := caseChecked(t, b.Call(ctx, execOrder))
+		require.NotNil(t, third.Verification)
+		assert.Equal(t, time.Now(), third.Verification.CheckedAt.Local())
+		assert.Equal(t, time.Now().Add(toolexec.DefaultSettle), third.Retry.NotBefore)
+		caseClose(t, x)
+	})
+}
+
 // TestCallerWhoGaveUpWithoutAStore: what an earlier call did under the ref cannot be known.
 func TestCallerWhoGaveUpWithoutAStore(t *testing.T) {
 	store := &truthStore{Store: new(toolexec.MemoryStore)}

@@ -449,6 +449,9 @@ func (m *machine) doubt(r *Record) {
 	}
 }
 
+// dueForLookup: it is unknown, and no look-up has seen its last attempt.
+func (r *Record) dueForLookup() bool { return r.State == StateUnknown && r.NextCheckAt.IsZero() }
+
 // release: provably not committed, may run again.
 func (r *Record) release() {
 	r.State, r.Unresolved = StateReleased, nil

@@ -68,6 +68,7 @@ func TestAttackBodyFailsWithANotSent(t *testing.T) {
 			require.ErrorIs(t, err, httptool.ErrNotSent)
 			return err
 		},
+		"a name": func(context.Context, *testing.T) error { return &net.DNSError{Err: "no such host", IsNotFound: true} },
 		"a dial": func(context.Context, *testing.T) error { return &net.OpError{Op: "dial", Net: "tcp", Err: io.EOF} },
 	} {
 		for kind, s := range map[string]shape{"MarksSent": marks, "OneRequest": one} {

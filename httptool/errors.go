@@ -31,8 +31,9 @@ func (e *notSentError) Timeout() bool {
 	return errors.As(e.cause, &t) && t.Timeout()
 }
 
-// doubtError is the error of a request that net/http wanted to send again, and
-// was kept from: the first may have arrived.
+// doubtError is the error of a request that may have arrived, whatever else the
+// error seems to say: net/http wanted to send it again and was kept from it, or it
+// is about something other than the request, such as where the body is read from.
 type doubtError struct{ cause error }
 
 func (e *doubtError) Error() string {

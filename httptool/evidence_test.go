@@ -345,7 +345,7 @@ func TestUnreadableRequest(t *testing.T) {
 		return send(ctx, over(t, nil), http.MethodPost, url, io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<16)), failing{}))
 	})
 	assert.Equal(t, unk, env.CommitState)
-	assert.Equal(t, failed, env.Code)
+	assert.Equal(t, unknown, env.Code)
 }
 
 type failing struct{}

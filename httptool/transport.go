@@ -186,15 +186,15 @@ func (t *Transport) judge(ctx context.Context, w *watch, err error) error {
 		return &doubtError{err}
 	case w.unreadable(err):
 		return &unreadableError{err}
-	case claims(err):
+	case w.isOfBody(err), claims(err):
 		return &doubtError{err}
 	}
 	return err
 }
 
 // claims reports whether err, which proves nothing about its request, would be taken
-// for a proof by itself: the error of a body that was read from elsewhere, or a
-// TLS alert outside the handshake.
+// for a proof by itself: one about another request, or a TLS alert outside the
+// handshake.
 func claims(err error) bool {
 	var alert *net.OpError
 	return errors.Is(err, ErrNotSent) || errors.As(err, &alert) && alert.Op != "read" && alert.Op != "write"
@@ -218,9 +218,33 @@ func (t *Transport) guarded(req *http.Request, ctx context.Context, w *watch) *h
 		}
 	}
 	if hasBody(out) && out.GetBody == nil {
-		out.GetBody = w.noBody
+		out.Body, out.GetBody = &stream{out.Body, w}, w.noBody
 	}
 	return out
+}
+
+// stream is a body that is read from elsewhere. What it fails with is not about its
+// request: it may be a refused dial to where it comes from.
+type stream struct {
+	io.ReadCloser
+	w *watch
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.w.mu.Lock()
+		s.w.ofBody = err
+		s.w.mu.Unlock()
+	}
+	return n, err
+}
+
+func (w *watch) isOfBody(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ofBody != nil && errors.Is(err, w.ofBody)
 }
 
 // noBody stands in for a body that cannot be had again. To refuse hides on HTTP/2

@@ -40,6 +40,8 @@ type watch struct {
 	refused bool // the server refused the stream, and the try after that was stopped
 	doubt   bool // a try that followed one without proof was stopped, or had no connection
 	blind   bool // a try that followed one that was not counted was let go
+
+	ofBody error // that a streamed body failed with
 }
 
 // try is one connection that was obtained for the request.

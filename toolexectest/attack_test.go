@@ -239,7 +239,7 @@ func TestAttackContractOfWrongTools(t *testing.T) {
 			var r contractRemote
 			tool := r.write()
 			tool.Run = func(ctx context.Context, in contractOrder) (string, error) {
-				go func() { _, _ = r.post(ctx, in) }()
+				time.AfterFunc(time.Second, func() { _, _ = r.post(ctx, in) })
 				return "receipt", nil
 			}
 			return r.of(tool)

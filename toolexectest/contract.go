@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toolexec/toolexec"
 )
@@ -25,8 +27,8 @@ type Case[In, Out any] struct {
 	// all that there are. They run concurrently with the tool.
 	Effects func(ref string) int
 	Total   func() int
-	// RealTime declares that the tool needs a wall clock: it uses sockets or a
-	// database. The pauses of its Policy are then short, but its Settle is waited for
+	// RealTime declares that the tool needs a wall clock: it uses sockets, or a
+	// database behind one. The pauses of its Policy are then short, but its Settle is waited for
 	// where nothing is found.
 	RealTime bool
 	// Waive names scenarios that are left out on purpose: their names, or beginnings
@@ -108,6 +110,8 @@ func RunContract[In, Out any](t *testing.T, newCase func(t *testing.T) Case[In, 
 				run(t)
 				return
 			}
+			stuck := time.AfterFunc(stuckAfter, func() { fmt.Fprintf(os.Stderr, stuckText, s.name, stuckAfter) })
+			defer stuck.Stop()
 			synctest.Test(t, run)
 		})
 		if !ok && i == 0 {
@@ -115,6 +119,12 @@ func RunContract[In, Out any](t *testing.T, newCase func(t *testing.T) Case[In, 
 		}
 	}
 }
+
+// stuckAfter is for a scenario in fake time, which takes milliseconds. One that waits for a
+// socket never ends there, and says nothing until the test times out.
+const stuckAfter = 10 * time.Second
+
+const stuckText = "toolexectest: the scenario %q has not ended in %v of real time: does the tool use a socket? Then set Case.RealTime\n"
 
 // errPointless is what is not an error of a case.
 var errPointless = errors.New("nothing to test")

@@ -48,7 +48,7 @@ func Points() []Point {
 // reaches the store that they share, or the remote side, any more: give its
 // executor the store of [Process.Store] and the tools of [InProcess]. What it may
 // still compute nobody hears of; calls of it end with errors, so that no goroutine
-// stays. The zero Process lives until it is killed. Its methods are safe for
+// stays once its executor is closed, as that of any process. The zero Process lives until it is killed. Its methods are safe for
 // concurrent use. It must not be copied.
 type Process struct {
 	// At is where it dies, when an operation first comes there. Set it before use.

@@ -73,7 +73,8 @@ func Draw(seed uint64, n int, from ...Fault) *Plan {
 // with a name, so that a test can run them all. They fit a tool whose attempts
 // have the given deadline; 0 stands for [toolexec.DefaultDeadline]. What needs a
 // value of the tool's is not among them: [Lie] with a result, [HugeAnswer],
-// [CrashRequest] and [CrashAnswer].
+// [CrashRequest] and [CrashAnswer]. One of them delivers the request twice
+// (Fault.Duplicate), which only the remote side can make one effect of.
 func Catalogue(deadline time.Duration) iter.Seq2[string, Fault] {
 	if deadline <= 0 {
 		deadline = toolexec.DefaultDeadline

@@ -732,6 +732,11 @@ var mutants = []mutant{
 		old: "\tif !c.isOf(rec) {\n\t\tc.record = rec", new: "\tif !c.isOf(rec) && !mutated {\n\t\tc.record = rec",
 	},
 	{
+		name: "answer: what no look-up has seen", rule: "what an attempt after a look-up left may be looked up now, and is not what that saw",
+		file: "answer.go", tests: "^TestAnAttemptAfterTheLookUpIsNotSeenByIt$",
+		old: "c.t.verifiable && c.record.dueForLookup()", new: "!mutated && c.t.verifiable && c.record.dueForLookup()",
+	},
+	{
 		name: "answer: unrecorded", rule: "an answer says when the store could not be told",
 		file: "answer.go", tests: "^TestUnsavedSuccessIsStoredLater$",
 		old: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored", new: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored && !mutated",
