@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/toolexec/toolexec/internal/mappingpage"
 )
 
 // The Go blocks of README.md and docs/*.md are compiled in a module that
@@ -356,7 +358,7 @@ func docTables(t *testing.T, path string) string {
 	var header []string
 	n := 0
 	for i, line := range strings.Split(string(raw), "\n") {
-		cells := docCells(line)
+		cells := mappingpage.Line(line)
 		switch {
 		case cells == nil:
 			header = nil
@@ -371,19 +373,6 @@ func docTables(t *testing.T, path string) string {
 	require.Greater(t, n, 80, "rows of %s that are checked", path)
 	return docFile(docGiven[path]+"\nvar columns = map[string]toolexec.Tool[string, string]{\n"+columns.String()+"}\n"+
 		"\nvar rows = []row{\n"+rows.String()+"}\n"+docTableTest, `. "github.com/toolexec/toolexec"`)
-}
-
-// docCells are the cells of a line of a table; nil if it is none.
-func docCells(line string) []string {
-	line, ok := strings.CutPrefix(strings.TrimSpace(line), "|")
-	if !ok {
-		return nil
-	}
-	cells := strings.Split(strings.TrimSuffix(line, "|"), "|")
-	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
-	}
-	return cells
 }
 
 func docRow(t *testing.T, at string, header, cells []string) string {

@@ -2,7 +2,6 @@ package toolexec_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolexec/toolexec"
+	"github.com/toolexec/toolexec/toolexectest"
 )
 
 type replanOrder struct {
@@ -121,19 +121,6 @@ func approveHeld(s *toolexec.Supervisor, ctx context.Context, key toolexec.Key, 
 	return s.Approve(ctx, key, digest, by, ttl)
 }
 
-// replanDying is a store whose process dies: it takes nothing any more.
-type replanDying struct {
-	toolexec.Store
-	dead atomic.Bool
-}
-
-func (s *replanDying) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
-	if s.dead.Load() {
-		return toolexec.Record{}, errors.New("the process is dead")
-	}
-	return s.Store.Save(ctx, r)
-}
-
 // A tool marked its commit, and its process died before the caller was answered: nobody heard of that commit either. An
 // ownership that ends in order has told its caller.
 func TestReplanIsGivenTheMarkedCommitOfADeadProcess(t *testing.T) {
@@ -152,8 +139,12 @@ func TestReplanIsGivenTheMarkedCommitOfADeadProcess(t *testing.T) {
 						},
 					})
 				}
-				first := &replanDying{Store: disk}
-				bind(first, func() { first.dead.Store(dies) }).Call(t.Context(), replanOrder{"ORD-1"})
+				var first toolexectest.Process
+				bind(first.Store(disk), func() {
+					if dies {
+						first.Kill()
+					}
+				}).Call(t.Context(), replanOrder{"ORD-1"})
 				time.Sleep(time.Minute)
 
 				second := bind(disk, func() {})
@@ -168,25 +159,13 @@ func TestReplanIsGivenTheMarkedCommitOfADeadProcess(t *testing.T) {
 	}
 }
 
-// replanSlowListing is shared by processes: no ability but the three methods, and a listing takes as long as one over a
-// network.
-type replanSlowListing struct{ toolexec.Store }
-
-func (s replanSlowListing) List(ctx context.Context, q toolexec.Query) ([]toolexec.Record, toolexec.Cursor, error) {
-	select {
-	case <-time.After(5 * time.Millisecond):
-		return s.Store.List(ctx, q)
-	case <-ctx.Done():
-		return nil, toolexec.Cursor{}, ctx.Err()
-	}
-}
-
 // Two calls without a ref wait for an equal one of another process. The second
 // gets its turn when its own time is all but up. It has waited for an operation
 // that may have an effect, so it must not say that nothing has happened.
 func TestReplanWaiterWithoutTimeNamesWhatItWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := replanSlowListing{new(toolexec.MemoryStore)}
+		listings := toolexectest.Script(toolexectest.Outage(time.Hour, toolexectest.DelayRequest(5*time.Millisecond)))
+		store := toolexectest.WrapStore(&caseDurable{Store: new(toolexec.MemoryStore)}, toolexectest.StoreFaults{List: listings})
 		elsewhere, here := toolexec.Executor{Store: store}, toolexec.Executor{Store: store}
 		sent := make(chan struct{})
 		run := func(context.Context, replanOrder) (string, error) { <-sent; return "receipt", nil }

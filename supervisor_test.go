@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolexec/toolexec"
+	"github.com/toolexec/toolexec/toolexectest"
 )
 
 // supervisorWorld is an executor with a tool, its operator, and operations in every state.
@@ -1064,14 +1065,16 @@ func TestBeginWhoseAnswerIsLostIsGivenBack(t *testing.T) {
 // call has ended, the tool never ran, and nobody but this process knows that the operation has no owner.
 func TestBeginThatIsGivenUpIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &supervisorShaky{Store: new(toolexec.MemoryStore)}
+		lost := errors.New("the connection was lost")
+		saves := toolexectest.Script(toolexectest.FailAnswer(lost), toolexectest.FailRequest(lost), toolexectest.FailRequest(lost))
+		store := toolexectest.WrapStore(&caseDurable{Store: new(toolexec.MemoryStore)}, toolexectest.StoreFaults{Save: saves})
 		x := &toolexec.Executor{Store: store}
 		b := toolexec.Bind(x, execTool("refund", toolexec.Write, observeOK))
 		ctx := toolexec.WithOperationRef(t.Context(), "r1")
 		e := caseChecked(t, b.Call(ctx, execOrder))
 		assert.Equal(t, toolexec.CodeGuardUnavailable, e.Code)
 		assert.Equal(t, toolexec.CommitUnknown, e.CommitState)
-		assert.Equal(t, 3, store.saves)
+		assert.Equal(t, 3, saves.Attempts())
 		time.Sleep(time.Second) // less than the lease
 		r, err := store.Load(ctx, toolexec.Key{Ref: "r1"})
 		require.NoError(t, err)
@@ -1079,23 +1082,6 @@ func TestBeginThatIsGivenUpIsGivenBack(t *testing.T) {
 		assert.True(t, caseChecked(t, b.Call(ctx, execOrder)).OK)
 		caseClose(t, x)
 	})
-}
-
-// supervisorShaky takes the first Save and does not say so, and fails the next two.
-type supervisorShaky struct {
-	toolexec.Store
-	saves int
-}
-
-func (s *supervisorShaky) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, error) {
-	s.saves++
-	if s.saves > 3 {
-		return s.Store.Save(ctx, r)
-	}
-	if s.saves == 1 {
-		_, _ = s.Store.Save(ctx, r)
-	}
-	return toolexec.Record{}, errors.New("the connection was lost")
 }
 
 // supervisorDeaf stores, and then may be slow to say so, or not say it at all.

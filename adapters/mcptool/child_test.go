@@ -303,3 +303,16 @@ func (c *childServer) session() *mcp.ClientSession {
 	c.t.Cleanup(func() { _ = cs.Close() })
 	return cs
 }
+
+// childUntil asks a child, a process with a clock of its own, again and again until it knows.
+func childUntil(t testing.TB, knows func() bool) {
+	t.Helper()
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-pause.C {
+		if knows() {
+			return
+		}
+	}
+	t.Fatal("it is never known")
+}

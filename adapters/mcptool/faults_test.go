@@ -101,12 +101,10 @@ func faultRun(t *testing.T, role string, i int) (first, second string, effects i
 	if first == "the server is gone" {
 		cs = server.session()
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		res, err = faultCall(t, cs, row.tool, row.args)
-		if second = faultTold(res, err); !strings.Contains(second, "unknown") {
-			break // until then it waits for the lease of the process that died, as the answers say
-		}
-	}
+	childUntil(t, func() bool { // it waits for the lease of the process that died, as the answers say
+		second = faultTold(faultCall(t, cs, row.tool, row.args))
+		return !strings.Contains(second, "unknown")
+	})
 	return first, second, len(server.world.effects())
 }
 

@@ -47,13 +47,9 @@ func killedCall(t testing.TB, cs *mcp.ClientSession) (*mcp.CallToolResult, error
 // killedUntil calls again, as the answer allows, until it is known what happened.
 func killedUntil(t *testing.T, again func() toolexec.Envelope[json.RawMessage]) toolexec.Envelope[json.RawMessage] {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if env := again(); env.OK {
-			return env
-		}
-	}
-	t.Fatal("it is never known")
-	return toolexec.Envelope[json.RawMessage]{}
+	var env toolexec.Envelope[json.RawMessage]
+	childUntil(t, func() bool { env = again(); return env.OK })
+	return env
 }
 
 // A server that is killed, before, during or after the effect, and started again on its records: the client loses

@@ -50,7 +50,7 @@ func Read(path string) (rows []Row, err error) {
 	}
 	var header []string
 	for i, line := range strings.Split(string(raw), "\n") {
-		cells := split(line)
+		cells := Line(line)
 		switch {
 		case cells == nil:
 			header = nil
@@ -106,8 +106,8 @@ func Match[T any](path, prefix string, cases map[string]T) (rows []Row, err erro
 	return rows, nil
 }
 
-// split returns the cells of a line of a table; nil if it is none.
-func split(line string) []string {
+// Line returns the cells of a line of a table; nil if it is none.
+func Line(line string) []string {
 	line, ok := strings.CutPrefix(strings.TrimSpace(line), "|")
 	if !ok {
 		return nil
