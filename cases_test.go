@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolexec/toolexec"
+	"github.com/toolexec/toolexec/toolexectest"
 )
 
 // What went wrong elsewhere. Each test is named after the behaviour that is owed; the public report it
@@ -96,6 +97,7 @@ func (l *caseLedger) lookUp(_ context.Context, ref string, _ caseOrder) (toolexe
 // caseChecked holds what is true of every envelope.
 func caseChecked[T any](t testing.TB, e toolexec.Envelope[T]) toolexec.Envelope[T] {
 	t.Helper()
+	assert.NoError(t, toolexectest.CheckEnvelope(e), "the kit says what is true of every envelope")
 	checkEnvelope(t, e)
 	return e
 }
