@@ -292,12 +292,10 @@ func (c *call) guardFull(err error) head {
 	return c.failed(f, NotCommitted, 0, c.t.maxAttempts)
 }
 
-// succeeded is the envelope of a success.
-func (c *call) succeeded(v *Verification) head {
-	return head{
-		OK: true, Code: CodeOK, CommitState: Committed, NextAction: NextContinue,
-		OperationRef: c.key.Ref, Verification: v,
-	}
+// succeeded makes the zero h the envelope of a success.
+func (c *call) succeeded(v *Verification, h *head) {
+	h.OK, h.Code, h.CommitState, h.NextAction = true, CodeOK, Committed, NextContinue
+	h.OperationRef, h.Verification = c.key.Ref, v
 }
 
 // What a success may have to add.
@@ -310,8 +308,8 @@ const (
 
 // success answers for an attempt that succeeded now: the caller gets its result
 // whole, unless it breaks the tool's contract.
-func (c *call) success(won *invocation, rec *Record, stored bool) head {
-	h := c.succeeded(verificationOf(rec))
+func (c *call) success(won *invocation, rec *Record, stored bool) (h head) {
+	c.succeeded(verificationOf(rec), &h)
 	h.Unrecorded = !stored
 	switch {
 	case c.t.output != nil && (won.encodeErr != nil || !c.t.keeps(won.encoded)):
@@ -367,8 +365,8 @@ func (c *call) fromRecord(rec *Record) head {
 }
 
 // recorded is the success that a record holds.
-func (c *call) recorded(rec *Record) head {
-	h := c.succeeded(verificationOf(rec))
+func (c *call) recorded(rec *Record) (h head) {
+	c.succeeded(verificationOf(rec), &h)
 	h.OperationRef = rec.Ref
 	if rec.ResultPresent {
 		c.result, h.HasResult = slices.Clone(rec.Result), true

@@ -63,7 +63,7 @@ func (x *Executor) isolated(ctx context.Context, req Call) Envelope[json.RawMess
 	}
 	c := s.core()
 	var h head
-	if attempt.Contain(func() { h = c.do(ctx) }).End != attempt.Returned {
+	if attempt.Contain(func() { c.do(ctx, &h) }).End != attempt.Returned {
 		h = c.exited()
 	}
 	return c.raw(h)

@@ -91,7 +91,7 @@ func (t *retryTokens) take(b RetryBudget, now time.Time) bool {
 // overBudget is asked before a retry: nil when it is allowed, else what the last
 // failure becomes. That one is not changed: the observer may hold it.
 func (c *call) overBudget(ctx context.Context, last *Failure) *Failure {
-	if c.x.RetryBudget.off() || c.x.tokens.take(c.x.RetryBudget, c.now) {
+	if c.x.RetryBudget.off() || c.x.tokens.take(c.x.RetryBudget, c.watch.now()) {
 		return nil
 	}
 	c.x.note(ctx, RetryRefused{Tool: c.t.name, Key: c.key, After: last.Code})

@@ -32,9 +32,8 @@ type call struct {
 	key   Key
 	runID string
 
-	now   time.Time // the last reading of the clock; a reading is a tenth of a read's cost
-	total time.Time // zero: no total deadline
-	tries int       // attempts made
+	watch stopwatch
+	tries int // attempts made
 
 	encode bool // results are needed as JSON
 	byName bool
@@ -73,14 +72,16 @@ func (c *call) init(ctx context.Context, x *Executor, t *tool, s shell) {
 	c.key.Ref, c.key.Scope, c.runID = callContext(ctx)
 }
 
-// do is the core: prepare, run, answer.
-func (c *call) do(ctx context.Context) head {
+// do is the core: prepare, run, answer. It fills in h, which is zero: an envelope
+// is large, and handing it up by value copies it at each step.
+func (c *call) do(ctx context.Context, h *head) {
 	c.caller = ctx
-	c.startClock()
+	c.startWatch()
 	if c.x.Observer == nil {
-		return c.run(ctx)
+		c.run(ctx, h)
+		return
 	}
-	return c.observed(ctx, c.t.name, c.run)
+	*h = c.observed(ctx, c.t.name, func(ctx context.Context) (h head) { c.run(ctx, &h); return h })
 }
 
 // observed tells the observer of the beginning and the end of what answers the
@@ -89,8 +90,8 @@ func (c *call) observed(ctx context.Context, tool string, answer func(context.Co
 	o := c.x.Observer
 	info := CallInfo{ID: c.id, Tool: tool, Effect: c.t.effect, Scope: c.key.Scope, RunID: c.runID}
 	ctx = observeStart(ctx, o, info)
-	c.startClock() // the observer's time is not the call's
-	start := c.now
+	c.startWatch() // the observer's time is not the call's
+	start := time.Now()
 	answered := false
 	defer func() {
 		if !answered {
@@ -105,41 +106,26 @@ func (c *call) observed(ctx context.Context, tool string, answer func(context.Co
 	return h
 }
 
-func (c *call) run(ctx context.Context) head {
-	if c.t.guarded() {
-		c.operation = newOperation()
-		return c.guarded(ctx)
+func (c *call) run(ctx context.Context, h *head) {
+	if !c.t.guarded() {
+		c.read(ctx, h)
+		return
 	}
-	return c.read(ctx)
+	c.operation = newOperation()
+	*h = c.guarded(ctx)
 }
 
 // refusedAs answers a call that is not run, and tells the observer of both.
 func (c *call) refusedAs(ctx context.Context, tool string, answer func() head) head {
-	c.startClock()
+	c.startWatch()
 	if c.x.Observer == nil {
 		return answer()
 	}
 	return c.observed(ctx, tool, func(context.Context) head { return answer() })
 }
 
-// startClock reads the clock once for all that is measured from the start.
-func (c *call) startClock() {
-	c.now, c.total = time.Now(), time.Time{}
-	if d := c.t.policy.TotalDeadline; d > 0 {
-		c.total = c.now.Add(d)
-	}
-	if d, ok := c.caller.Deadline(); ok && (c.total.IsZero() || d.Before(c.total)) {
-		c.total = d
-	}
-}
-
-// left is the time until the total deadline.
-func (c *call) left() time.Duration {
-	if c.total.IsZero() {
-		return time.Duration(1<<63 - 1)
-	}
-	return time.Until(c.total)
-}
+// startWatch starts what is measured from the start of the call.
+func (c *call) startWatch() { c.watch.begin(c.t.policy.TotalDeadline, c.caller) }
 
 // effect is the stricter of the tool's and its record's.
 func (c *call) effect() Effect {
@@ -149,24 +135,23 @@ func (c *call) effect() Effect {
 	return c.t.strictest(c.record.Effect)
 }
 
-// outOfTime reports whether the total deadline had passed at the last reading.
-func (c *call) outOfTime() bool { return !c.total.IsZero() && !c.now.Before(c.total) }
-
 // read runs a ReadOnly tool: nothing is recorded, so every failure is
 // not_committed.
-func (c *call) read(ctx context.Context) head {
+func (c *call) read(ctx context.Context, h *head) {
 	if refused := c.prepareRead(); refused != nil {
-		return *refused
+		*h = *refused
+		return
 	}
 	out := c.attempts(ctx, nil)
 	if out.fail == nil {
-		return c.readSuccess(out.won)
+		c.readSuccess(out.won, h)
+		return
 	}
-	h := c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0))
+	*h = c.failed(out.fail, NotCommitted, out.notBefore, max(c.t.policy.lifetime()-c.tries, 0))
 	if out.fail.RetryAfter > 0 && out.fail.Class == ClassTransient {
 		c.x.gates.close(c, out.fail, h.Retry.NotBefore)
 	}
-	return c.remember(h)
+	*h = c.remember(*h)
 }
 
 // prepareRead refuses what must not run. Only a call within a run needs an
@@ -210,30 +195,30 @@ func (c *call) identifyRead() *Failure {
 }
 
 // readSuccess hands over the result; by name, only if it keeps its contract.
-func (c *call) readSuccess(won *invocation) head {
-	if c.byName && won.encodeErr != nil {
-		f := &Failure{Code: CodeResultMalformed, Evidence: EvidenceCommitted, Err: won.encodeErr}
-		f.complete()
-		return c.failed(f, NotCommitted, 0, 0)
-	}
-	if c.t.output != nil {
-		if f := c.breaksContract(won); f != nil {
-			return c.failed(f, NotCommitted, 0, 0)
-		}
+//
+// It counts as checked when its attempt started, as that of a look-up does: what was
+// read is at least that fresh (so RFC 9111, section 4.2.3, reckons the age of a response).
+func (c *call) readSuccess(won *invocation, h *head) {
+	if f := c.breaksContract(won); f != nil {
+		*h = c.failed(f, NotCommitted, 0, 0)
+		return
 	}
 	c.winner = won
-	h := c.succeeded(&Verification{CheckedAt: time.Now(), Source: SourceExecution})
+	c.succeeded(&Verification{CheckedAt: c.watch.now(), Source: SourceExecution}, h)
 	h.HasResult = true
-	return h
 }
 
-// breaksContract validates a result against the tool's output schema.
+// breaksContract says so of a result that is needed as JSON and is none, or
+// that the tool's output schema refuses.
 func (c *call) breaksContract(won *invocation) *Failure {
 	raw, err := won.encoded, won.encodeErr
+	if c.t.output == nil && (err == nil || !c.byName) {
+		return nil
+	}
 	if raw == nil && err == nil {
 		raw, err = won.encodeResult()
 	}
-	if err == nil && len(c.t.output.Validate(raw)) == 0 {
+	if err == nil && c.t.keeps(raw) {
 		return nil
 	}
 	f := &Failure{Code: CodeResultMalformed, Evidence: EvidenceCommitted, Err: err}
@@ -278,7 +263,7 @@ func (c *call) attempts(ctx context.Context, s *session) outcome {
 		if i.fail == nil {
 			return outcome{won: i.invocation}
 		}
-		c.now = time.Now()
+		c.watch.read()
 		out = outcome{fail: i.fail, notBefore: i.fail.RetryAfter}
 		state := NotCommitted
 		if s != nil {
@@ -337,7 +322,7 @@ type dispatched struct {
 
 // mayStart refuses an attempt that must not start; nothing was sent then.
 func (c *call) mayStart(ctx context.Context) *Failure {
-	if ctx.Err() != nil || c.outOfTime() {
+	if ctx.Err() != nil || c.watch.over() {
 		return c.unstarted()
 	}
 	if n := c.t.policy.MaxAbandoned; n > 0 && c.t.abandoned.Load() >= int64(n) {
@@ -361,10 +346,11 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 	if o := c.x.Observer; o != nil {
 		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
 		ctx = observeStart(ctx, o, info)
-		c.now = time.Now()
+		c.watch.read()
+		began := c.watch.now()
 		f := c.exitFailure() // stands when the goroutine dies
 		defer func() {
-			info.Done, info.Took = true, time.Since(c.now)
+			info.Done, info.Took = true, time.Since(began)
 			info.setEnd(i, f)
 			observeEnd(ctx, o, info)
 		}()
@@ -375,14 +361,7 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 }
 
 func (c *call) invoke(ctx context.Context, s *session, i *invocation) *Failure {
-	var deadline time.Time
-	if d := c.t.policy.Deadline; d > 0 {
-		deadline = c.now.Add(d)
-	}
-	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
-		deadline = c.total
-	}
-	i.ctx.Init(ctx, deadline, errDeadline, i)
+	i.ctx.Init(ctx, c.watch.deadline(c.t.policy.Deadline), errDeadline, i)
 	if s != nil {
 		s.add(i)
 	}
@@ -448,7 +427,7 @@ func (c *call) worthWaiting(pause time.Duration, s *session) bool {
 	if c.tries > p.MaxRetries || c.tries >= p.lifetime() || pause > max(p.MaxPause, 0) {
 		return false
 	}
-	if !c.total.IsZero() && pause >= c.total.Sub(c.now) {
+	if pause >= c.watch.leftThen() {
 		return false
 	}
 	return s == nil || s.attemptsUsed() < p.lifetime()
@@ -469,7 +448,7 @@ func (c *call) pause(ctx context.Context, d time.Duration, last *Failure) *Failu
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		c.now = time.Now()
+		c.watch.read()
 		return nil
 	case <-ctx.Done():
 	}

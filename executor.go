@@ -162,7 +162,8 @@ func (x *Executor) Execute(ctx context.Context, req Call) Envelope[json.RawMessa
 		return *refused
 	}
 	c := s.core()
-	h := c.do(ctx)
+	var h head
+	c.do(ctx, &h)
 	return c.raw(h)
 }
 

@@ -35,7 +35,7 @@ func (g *gates) close(c *call, f *Failure, until time.Time) {
 	}
 	if len(g.shut) >= maxGates {
 		for k, old := range g.shut {
-			if !old.until.After(c.now) {
+			if !old.until.After(c.watch.now()) {
 				delete(g.shut, k)
 			}
 		}
@@ -57,7 +57,7 @@ func (g *gates) closed(c *call) *head {
 	key := gateKey{c.key.Scope, c.t.name}
 	g.mu.Lock()
 	shut, ok := g.shut[key]
-	if ok && !shut.until.After(c.now) {
+	if ok && !shut.until.After(c.watch.now()) {
 		delete(g.shut, key)
 		g.n.Store(int64(len(g.shut)))
 		ok = false
@@ -67,7 +67,7 @@ func (g *gates) closed(c *call) *head {
 		return nil
 	}
 	f := shut.failure
-	f.RetryAfter = shut.until.Sub(c.now)
+	f.RetryAfter = shut.until.Sub(c.watch.now())
 	h := c.failed(&f, NotCommitted, f.RetryAfter, max(c.t.policy.lifetime()-1, 0))
 	h.Retry.NotBefore = shut.until
 	return &h

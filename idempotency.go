@@ -160,7 +160,7 @@ func (c *call) ownPrint(ctx context.Context, same printKey, f *flight, left *Rec
 	open, err := c.findOpen(ctx, same)
 	if err != nil && left.IsOpen() { // no time to ask, and it is known all the same
 		c.adopt(left.Key)
-		if c.now = time.Now(); c.outOfTime() {
+		if c.watch.read(); c.watch.over() {
 			return c.timeUp()
 		}
 	}
@@ -214,7 +214,7 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 		}
 		return c.timeUp(), true
 	}
-	c.now = time.Now()
+	c.watch.read()
 	r := f.record
 	if r.State == StateCommitted && c.isOf(r) {
 		c.key = r.Key
@@ -227,10 +227,10 @@ func (c *call) awaitFlight(ctx context.Context, f *flight) (h head, done bool) {
 
 // untilTotal bounds a wait by the caller and the total deadline.
 func (c *call) untilTotal(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.total.IsZero() {
+	if c.watch.total == unbounded {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, c.total)
+	return context.WithDeadline(ctx, c.watch.end())
 }
 
 // own takes the operation through as many transitions as this call may.
@@ -335,7 +335,7 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 			}
 		case errors.Is(err, ErrStoreFull):
 			return 0, c.guardFull(err), true
-		case ctx.Err() != nil || c.left() <= 0:
+		case ctx.Err() != nil || c.watch.left() <= 0:
 			return c.interrupted()
 		default:
 			if failures++; failures > 2 || !sleepUntil(ctx, wait.next()) {
@@ -397,10 +397,10 @@ func (c *call) saveBegin(ctx context.Context, next *Record) (*Record, error) {
 
 // within bounds a store call by the total deadline.
 func (c *call) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.t.lease == 0 || c.total.IsZero() {
+	if c.t.lease == 0 || c.watch.total == unbounded {
 		return ctx, func() {} // a volatile store answers at once
 	}
-	return context.WithDeadline(ctx, c.total)
+	return context.WithDeadline(ctx, c.watch.end())
 }
 
 // interrupted is the end of a begin whose time ran out while the store was
@@ -447,7 +447,7 @@ func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) 
 	case rec.State == StateCommitted:
 		return c.marked(rec, stored), false
 	}
-	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.left() > 0 {
+	if rec.State == StateUnknown && c.t.verifiable && !*looked && stored && ctx.Err() == nil && c.watch.left() > 0 {
 		*looked = true
 		if out = c.verifyOwn(ctx, out); c.begun {
 			return head{}, true
@@ -490,8 +490,8 @@ func (c *call) awaitOwner(ctx context.Context) bool {
 		defer cancelLease()
 	}
 	_ = c.x.awaitChange(stop, c.key, c.record.Version)
-	c.now = time.Now()
-	if ctx.Err() != nil || c.left() <= 0 {
+	c.watch.read()
+	if ctx.Err() != nil || c.watch.over() {
 		return false
 	}
 	fresh, err := c.x.load(ctx, c.key)
@@ -587,9 +587,10 @@ func (c *call) isOf(r *Record) bool {
 // the store's time is never overestimated. From here it goes on by our monotonic
 // clock, so that a step of our wall clock changes nothing.
 func (c *call) saw(r *Record) {
-	c.record, c.now, c.unstored = r, time.Now(), false
+	c.watch.read()
+	c.record, c.unstored = r, false
 	if !r.Now.IsZero() {
-		c.clock, c.seen = r.Now, c.now
+		c.clock, c.seen = r.Now, c.watch.now()
 	}
 }
 

@@ -342,7 +342,7 @@ func (x *Executor) resumed(ctx context.Context, t *tool, rec *Record, s namedShe
 	c.x, c.t, c.shell, c.byName, c.encode = x, t, s, true, true
 	c.caller, c.key, c.operation = ctx, rec.Key, &operation{record: rec, resumed: true, partial: partial}
 	c.intent.fingerprint = rec.Fingerprint
-	c.startClock()
+	c.startWatch()
 	c.saw(rec)
 	return c
 }

@@ -299,7 +299,7 @@ func (s *session) bookkeepingTime() time.Duration {
 	if s.call.t.lease == 0 {
 		return bookkeeping // a volatile store answers at once
 	}
-	return min(max(s.call.left(), bookkeeping), 2*bookkeeping)
+	return min(max(s.call.watch.left(), bookkeeping), 2*bookkeeping)
 }
 
 // asIfStored is the record as it would read had the store taken it.

@@ -417,7 +417,8 @@ func (b *Bound[In, Out]) Name() string { return b.t.name }
 func (b *Bound[In, Out]) Call(ctx context.Context, in In) Envelope[Out] {
 	s := &typedCall[In, Out]{bound: b, in: in}
 	s.call.init(ctx, b.x, b.t, s)
-	h := s.call.do(ctx)
+	var h head
+	s.call.do(ctx, &h)
 	return s.envelope(&h)
 }
 

@@ -40,7 +40,7 @@ func (c *call) verify(ctx context.Context, goOn func() bool) {
 		}
 		return nil
 	})
-	c.now = time.Now()
+	c.watch.read()
 	if err != nil {
 		if c.begun = false; began { // and may be stored
 			c.disown(c.key, c.intent.nonce)
@@ -105,14 +105,8 @@ func (c *call) ask(ctx context.Context) *lookup {
 		return &lookup{failed: true, err: errLookupsHang}
 	}
 	q := &lookupTask{call: c}
-	var deadline time.Time
-	if d := c.t.verifyDeadline; d > 0 {
-		deadline = time.Now().Add(d)
-	}
-	if !c.total.IsZero() && (deadline.IsZero() || c.total.Before(deadline)) {
-		deadline = c.total
-	}
-	q.ctx.Init(ctx, deadline, errDeadline, q)
+	c.watch.read()
+	q.ctx.Init(ctx, c.watch.deadline(c.t.verifyDeadline), errDeadline, q)
 	res, cut := attempt.Run(&q.ctx, q)
 	if cut {
 		q.outlive()

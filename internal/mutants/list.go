@@ -145,7 +145,7 @@ var mutants = []mutant{
 	{
 		name: "a pause that ends in time", rule: "a pause that would outlast the total deadline is not slept",
 		file: "call.go", tests: "^TestRetryBudgetIsNotSpentOnWhatIsNotRetried$",
-		old: "pause >= c.total.Sub(c.now) {", new: "pause >= c.total.Sub(c.now) && !mutated {",
+		old: "pause >= c.watch.leftThen() {", new: "pause >= c.watch.leftThen() && !mutated {",
 	},
 	{
 		name: "MaxPause", rule: "a pause above MaxPause is left to the caller",
@@ -180,7 +180,7 @@ var mutants = []mutant{
 	{
 		name: "no attempt without time", rule: "no attempt starts after the deadline or the caller's cancel",
 		file: "call.go", tests: "^TestBatchCancelledHalfway$",
-		old: "if ctx.Err() != nil || c.outOfTime() {", new: "if (ctx.Err() != nil || c.outOfTime()) && !mutated {",
+		old: "if ctx.Err() != nil || c.watch.over() {", new: "if (ctx.Err() != nil || c.watch.over()) && !mutated {",
 	},
 	{
 		name: "the caller's cancel", rule: "the caller's cancel is told apart from the tool's own",
@@ -739,7 +739,7 @@ var mutants = []mutant{
 	{
 		name: "answer: unrecorded", rule: "an answer says when the store could not be told",
 		file: "answer.go", tests: "^TestUnsavedSuccessIsStoredLater$",
-		old: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored", new: "\th := c.succeeded(verificationOf(rec))\n\th.Unrecorded = !stored && !mutated",
+		old: "\tc.succeeded(verificationOf(rec), &h)\n\th.Unrecorded = !stored", new: "\tc.succeeded(verificationOf(rec), &h)\n\th.Unrecorded = !stored && !mutated",
 	},
 	{
 		name: "answer: a lease that may be lost", rule: "an end that was not stored is unknown once others may have had the operation",
