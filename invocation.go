@@ -241,7 +241,7 @@ func (i *invocation) run() *Failure {
 	if i.call.t.cooperative {
 		return i.ended(attempt.Inline(&i.ctx, i.task))
 	}
-	res, cut := attempt.Run(&i.ctx, i.task)
+	res, cut := attempt.Run(&i.ctx, i.call.watch.now(), i.task)
 	if !cut {
 		return i.ended(res)
 	}

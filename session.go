@@ -247,6 +247,7 @@ func (s *session) nextAttempt(ctx context.Context) bool {
 	if err != nil || time.Since(began) >= lease/2 {
 		return false
 	}
+	s.call.watch.read() // storing took its time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewed(began)

@@ -107,7 +107,7 @@ func (c *call) ask(ctx context.Context) *lookup {
 	q := &lookupTask{call: c}
 	c.watch.read()
 	q.ctx.Init(ctx, c.watch.deadline(c.t.verifyDeadline), errDeadline, q)
-	res, cut := attempt.Run(&q.ctx, q)
+	res, cut := attempt.Run(&q.ctx, c.watch.now(), q)
 	if cut {
 		q.outlive()
 		return &lookup{failed: true, err: errDeadline}

@@ -17,7 +17,7 @@ func TestAllocations(t *testing.T) {
 	allocs := func(f func()) float64 { return testing.AllocsPerRun(1000, f) }
 	assert.InDelta(t, 1, allocs(func() {
 		p := newBare(time.Minute)
-		attempt.Run(&p.Context, p)
+		attempt.Run(&p.Context, time.Now(), p)
 	}), 0, "the attempt itself")
 	assert.InDelta(t, 1, allocs(func() {
 		p := newBare(time.Minute)

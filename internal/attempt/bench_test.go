@@ -36,7 +36,7 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t := newBare(benchDeadline)
-		attempt.Run(&t.Context, t)
+		attempt.Run(&t.Context, time.Now(), t)
 	}
 }
 
@@ -45,7 +45,7 @@ func BenchmarkRunCancellableParent(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t := initBare(parent, benchDeadline)
-		attempt.Run(&t.Context, t)
+		attempt.Run(&t.Context, time.Now(), t)
 	}
 }
 
@@ -55,7 +55,7 @@ func BenchmarkRunAsked(b *testing.B) {
 	for b.Loop() {
 		t := new(asking)
 		t.Init(parent, time.Now().Add(benchDeadline), nil, t)
-		attempt.Run(&t.Context, t)
+		attempt.Run(&t.Context, time.Now(), t)
 	}
 }
 
@@ -64,7 +64,7 @@ func BenchmarkRunNoDeadline(b *testing.B) {
 	for b.Loop() {
 		t := new(bare)
 		t.Init(context.Background(), time.Time{}, nil, t)
-		attempt.Run(&t.Context, t)
+		attempt.Run(&t.Context, time.Now(), t)
 	}
 }
 

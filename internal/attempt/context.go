@@ -174,16 +174,6 @@ func (c *Context) ended() bool {
 	return c.parent.Err() != nil || c.own && time.Until(c.deadline) <= 0
 }
 
-// clock returns the time, and what is left until our deadline if there is one, for one
-// reading of the clock: three of them are a quarter of the cost of a Run.
-func (c *Context) clock() (now time.Time, left time.Duration) {
-	if !c.own {
-		return time.Now(), 0
-	}
-	left = time.Until(c.deadline)
-	return c.deadline.Add(-left), left
-}
-
 // settle makes Err report the end that Run has just acted on. An armed context may lag
 // behind it: the runtime has yet to start the callback of a timer that is due, or the
 // caller's context to pass its end on. It is cancelled here with the cause it was about

@@ -51,7 +51,7 @@ func newProbe(parent context.Context, d time.Duration, f func(context.Context)) 
 // run runs p and returns what Run did and how long it took.
 func (p *probe) run() (r attempt.Result, cut bool, took time.Duration) {
 	start := time.Now()
-	r, cut = attempt.Run(&p.Context, p)
+	r, cut = attempt.Run(&p.Context, time.Now(), p)
 	return r, cut, time.Since(start)
 }
 

@@ -2,7 +2,6 @@ package attempt
 
 import (
 	"context"
-	"math"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -60,8 +59,8 @@ type Result struct {
 	Stack []byte // of the panicking goroutine, as debug.Stack formats it
 }
 
-// Run calls task.Run(ctx) on a goroutine of its own and waits for its end. It gives up
-// waiting, and reports cut with a zero Result,
+// Run calls task.Run(ctx) on a goroutine of its own and waits for its end; now is the
+// time, which its caller knows already. It gives up waiting, and reports cut with a zero Result,
 //
 //   - at the deadline of ctx when nobody has asked for ctx.Done by then;
 //   - Grace after the deadline when somebody has;
@@ -81,23 +80,22 @@ type Result struct {
 // A ctx that has ended before Run is no exception: the function is started and cut.
 // Callers that want it not to start look at ctx.Err first. A parent that announces a
 // deadline earlier than ours is trusted to end at it.
-func Run(ctx *Context, task Task) (r Result, cut bool) {
-	now, left := ctx.clock()
+func Run(ctx *Context, now time.Time, task Task) (r Result, cut bool) {
 	c, pooled := newCall(now)
 	c.ctx, c.task = ctx, task
 	if ctx.own {
-		c.start(left)
+		c.alarm.set(ctx, now)
 	}
 	go c.main()
 	c.wait(ctx.parent.Done())
-	stopped := !ctx.own || c.timer.Stop()
+	quiet := !ctx.own || c.alarm.unset(now, pooled)
 	if c.outcome.Load() == outcomeCut {
 		ctx.settle()
 		return Result{}, true
 	}
 	r = c.result
 	ctx.end(ErrOver)
-	if pooled && stopped && !c.graced.Load() {
+	if pooled && quiet {
 		c.free()
 	}
 	return r, false
@@ -171,25 +169,24 @@ const (
 )
 
 // call is the record of one Run. Three parties race for its outcome by compare-and-swap:
-// the function's end, the timer's callback, and the Run that waits. The winner, unless it
+// the function's end, the alarm, and the Run that waits. The winner, unless it
 // is Run itself, sends on wake, and that is the last it does with the record.
 type call struct {
 	// Made once, kept when the record is reused.
 	main  func()        // c.run: `go c.main()` allocates nothing, `go c.run()` a closure
 	wake  chan struct{} // capacity 1: nobody waits to wake
-	timer *time.Timer   // calls c.expire; nil until a call has a deadline
+	alarm alarm         // of the deadline
 
-	// Set by Run before the goroutine and the timer start.
+	// Set by Run before the goroutine starts.
 	ctx  *Context
 	task Task
 
 	outcome atomic.Uint32
-	graced  atomic.Bool // the deadline has passed and Grace runs
-	result  Result      // the function's goroutine owns it; Run, after outcomeEnded and wake
+	result  Result // the function's goroutine owns it; Run, after outcomeEnded and wake
 }
 
 // calls holds records for reuse: without it Run costs 1.6 times the time and 5
-// allocations more. A record whose timer's callback or whose function may still run is
+// allocations more. A record whose function or whose grace may still run is
 // never put back; the garbage collector gets it.
 var calls = sync.Pool{New: func() any { return makeCall() }}
 
@@ -213,6 +210,7 @@ func newCall(now time.Time) (c *call, pooled bool) {
 func makeCall() *call {
 	c := &call{wake: make(chan struct{}, 1)}
 	c.main = c.run
+	c.alarm.ring = c.cut
 	return c
 }
 
@@ -221,15 +219,6 @@ func (c *call) free() {
 	c.ctx, c.task, c.result = nil, nil, Result{}
 	c.outcome.Store(outcomeOpen)
 	calls.Put(c)
-}
-
-// start starts the timer. The callback uses c.timer, so a new one is made far from due
-// and only set to d when the field is written.
-func (c *call) start(d time.Duration) {
-	if c.timer == nil {
-		c.timer = time.AfterFunc(math.MaxInt64, c.expire)
-	}
-	c.timer.Reset(d)
 }
 
 // decide reports whether o became the outcome.
@@ -254,12 +243,8 @@ func (c *call) end() {
 	c.task.Late(c.result)
 }
 
-// expire is the callback of the timer: at the deadline, and again after Grace.
-func (c *call) expire() {
-	if c.ctx.Asked() && c.graced.CompareAndSwap(false, true) {
-		c.timer.Reset(Grace)
-		return
-	}
+// cut ends the wait at the deadline.
+func (c *call) cut() {
 	if c.decide(outcomeCut) {
 		c.wake <- struct{}{}
 	}

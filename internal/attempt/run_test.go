@@ -363,7 +363,7 @@ func TestPoolAcrossBubbles(t *testing.T) {
 			}
 		}
 		far := attempt.NewContext(context.Background(), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), nil, nil)
-		attempt.Run(far, newProbe(context.Background(), 0, func(context.Context) {}))
+		attempt.Run(far, time.Now(), newProbe(context.Background(), 0, func(context.Context) {}))
 	}
 	t.Run("outside", use)
 	bubble(t, "first", use)
