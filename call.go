@@ -3,8 +3,8 @@ package toolexec
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/toolexec/toolexec/internal/canonical"
@@ -45,6 +45,7 @@ type call struct {
 type operation struct {
 	intent   intent
 	session  *session  // nil before the first dispatch
+	first    session   // the memory of session, as a rule
 	minted   bool      // the ref is this call's own invention
 	resumed  bool      // a supervisor's: the key is the record's, and no caller waits
 	partial  bool      // and the record keeps too little to run the tool
@@ -111,7 +112,6 @@ func (c *call) run(ctx context.Context, h *head) {
 		c.read(ctx, h)
 		return
 	}
-	c.operation = newOperation()
 	*h = c.guarded(ctx)
 }
 
@@ -125,7 +125,7 @@ func (c *call) refusedAs(ctx context.Context, tool string, answer func() head) h
 }
 
 // startWatch starts what is measured from the start of the call.
-func (c *call) startWatch() { c.watch.begin(c.t.policy.TotalDeadline, c.caller) }
+func (c *call) startWatch() { c.watch.begin(c.caller, c.t.policy.TotalDeadline) }
 
 // effect is the stricter of the tool's and its record's.
 func (c *call) effect() Effect {
@@ -340,11 +340,12 @@ func (c *call) unstarted() *Failure {
 
 // dispatch runs one attempt.
 func (c *call) dispatch(ctx context.Context, s *session) dispatched {
-	i := c.shell.body()
+	form := c.shell.body()
+	i := form.attempt()
 	c.tries++
-	i.n = c.tries
+	i.n = int32(min(c.tries, math.MaxInt32)) //nolint:gosec // it fits
 	if o := c.x.Observer; o != nil {
-		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: i.n}
+		info := AttemptInfo{Tool: c.t.name, Key: c.key, N: c.tries}
 		ctx = observeStart(ctx, o, info)
 		c.watch.read()
 		began := c.watch.now()
@@ -354,18 +355,19 @@ func (c *call) dispatch(ctx context.Context, s *session) dispatched {
 			info.setEnd(i, f)
 			observeEnd(ctx, o, info)
 		}()
-		f = c.invoke(ctx, s, i)
+		f = c.invoke(ctx, s, form)
 		return dispatched{i, f}
 	}
-	return dispatched{i, c.invoke(ctx, s, i)}
+	return dispatched{i, c.invoke(ctx, s, form)}
 }
 
-func (c *call) invoke(ctx context.Context, s *session, i *invocation) *Failure {
-	i.ctx.Init(ctx, c.watch.deadline(c.t.policy.Deadline), errDeadline, i)
+func (c *call) invoke(ctx context.Context, s *session, form typedForm) *Failure {
+	i := form.attempt()
+	i.ctx.Init(ctx, c.watch.deadline(c.t.policy.Deadline), errDeadline, form)
 	if s != nil {
 		s.add(i)
 	}
-	return i.run()
+	return i.run(form)
 }
 
 // errDeadline is the cause of a context whose attempt is out of time.
@@ -536,16 +538,13 @@ func (c *call) runCheck() *Failure {
 func (i *invocation) encodeResult() (raw []byte, err error) {
 	err = contained(func() error {
 		var e error
-		raw, e = i.encodeOut()
+		raw, e = i.typed().encodeOut()
 		return e
 	})
 	return raw, err
 }
 
 // encodeOut may run methods of the result's.
-func (i *invocation) encodeOut() ([]byte, error) {
-	type encoder interface{ encodeOut() ([]byte, error) }
-	return i.task.(encoder).encodeOut() //nolint:forcetypeassert // every task of this package has it
+func (i *typedInvocation[In, Out]) encodeOut() ([]byte, error) {
+	return encode(&i.out, i.bound.t.plainOutput)
 }
-
-func (i *typedInvocation[In, Out]) encodeOut() ([]byte, error) { return json.Marshal(i.out) }

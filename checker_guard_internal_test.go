@@ -130,8 +130,8 @@ func (k *checker) real(w *ckWorld, s *ckSession) *session {
 
 func (k *checker) realAttempt(w *ckWorld, c *call, a *ckAttempt) *invocation {
 	return &invocation{
-		call: c, n: a.n, phase: a.phase, sending: a.sending, marks: a.marks(), evidence: a.evidence,
-		marked: a.marked, endedAt: time.Now().Add(time.Duration(a.endsAt-w.now) * ckTick), succeeded: a.evidence == EvidenceCommitted,
+		call: c, n: int32(a.n), phase: a.phase, sending: a.sending, marks: int32(a.marks()), evidence: a.evidence,
+		marked: a.marked, took: time.Since(c.watch.start) + time.Duration(a.endsAt-w.now)*ckTick, succeeded: a.evidence == EvidenceCommitted,
 	}
 }
 
@@ -139,6 +139,7 @@ func (k *checker) realAttempt(w *ckWorld, c *call, a *ckAttempt) *invocation {
 func (k *checker) call(w *ckWorld, worker int) *call {
 	c := &call{operation: newOperation(), x: k.x, t: k.tool, caller: context.Background()}
 	c.key = Key{Ref: "op"}
+	c.startWatch()
 	wk := &w.workers[worker]
 	if wk.record != nil {
 		c.record = wk.record

@@ -404,7 +404,12 @@ func (f *Failure) complete() {
 			f.Category = facts.Category
 		}
 	}
-	f.Class, f.Category = f.Class.Safe(), f.Category.Safe()
+	if facts == nil || f.Class != facts.Class { // which is safe
+		f.Class = f.Class.Safe()
+	}
+	if facts == nil || f.Category != facts.Category {
+		f.Category = f.Category.Safe()
+	}
 	if f.Evidence > EvidenceCommitted {
 		f.Evidence = EvidenceInDoubt
 	}

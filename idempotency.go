@@ -309,7 +309,8 @@ func (c *call) begin(ctx context.Context) (mv move, h head, answered bool) {
 	}
 	wait := Backoff{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond}.pauses()
 	for failures, conflicts := 0, 0; ; {
-		c.asked = time.Now()
+		c.watch.read()
+		c.asked = c.watch.now()
 		next := c.record.draft()
 		mv = c.t.begin(next, in, c.storeAt(c.asked))
 		if !needsSave(c.record, next, mv) {
@@ -425,7 +426,11 @@ func needsSave(was, is *Record, mv move) bool {
 // runOwned runs the operation and stores how it ended. again is true when the
 // state machine should be asked once more: after a look-up found no effect.
 func (c *call) runOwned(ctx context.Context, looked *bool) (h head, again bool) {
-	s := &session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1, answered: c.resumed}
+	s := &c.first
+	if c.session != nil { // a further ownership within this call
+		s = new(session)
+	}
+	*s = session{call: c, nonce: c.intent.nonce, rec: c.record, before: c.record.Attempts - 1, answered: c.resumed}
 	s.tries = s.few[:0]
 	c.session = s
 	defer s.abandonOnExit()
@@ -669,7 +674,11 @@ func (x *Executor) update(ctx context.Context, base *Record, change func(*Record
 // writes it, and everybody may hold it.
 func (x *Executor) save(ctx context.Context, r *Record) (err error) {
 	defer recoverStore(&err)
-	*r, err = x.records().Save(ctx, *r)
+	store := x.records()
+	if m, ours := store.(*MemoryStore); ours {
+		return m.save(ctx, r)
+	}
+	*r, err = store.Save(ctx, *r)
 	return err
 }
 
@@ -721,6 +730,9 @@ func (x *Executor) first(ctx context.Context, q Query) ([]Record, error) {
 // afterwards is the context of bookkeeping that must be tried although the
 // caller's time may be over.
 func (c *call) afterwards(d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ours := c.x.records().(*MemoryStore); ours {
+		return context.Background(), func() {} // which asks it for nothing but its end
+	}
 	ctx := context.WithoutCancel(c.caller)
 	if c.t.lease == 0 {
 		return ctx, func() {} // a volatile store answers at once

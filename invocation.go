@@ -16,11 +16,9 @@ import (
 // deadline or the caller ended the wait, and the function runs on). A cut one
 // may add late evidence, for itself only.
 type invocation struct {
-	ctx     attempt.Context
+	ctx     attempt.Context // its state is the attempt's typed form
 	call    *call
-	session *session     // nil in a read; of its own ownership
-	task    attempt.Task // the typed form; itself
-	n       int          // within the call, from 1
+	session *session // nil in a read; of its own ownership
 
 	// Written by the tool's goroutine; read after attempt.Run reported the end, or
 	// by late on that goroutine.
@@ -30,16 +28,32 @@ type invocation struct {
 	succeeded bool
 	empty     bool
 
-	mu       sync.Mutex // protects what follows; never held across a store call
-	sending  sendState
-	evidence Evidence // what is known of it once it is settled
-	phase    phase
-	marked   bool          // MarkCommitted was called
-	outlives bool          // it is counted as abandoned
-	marks    int           // sends that were marked and not taken back
+	n int32 // within the call, from 1; set before it starts
+
+	mu       sync.Mutex    // protects what follows; never held across a store call
 	marking  chan struct{} // closed when the goroutine that marks is done; nil when nobody waits
 	result   []byte        // that MarkCommitted stated
-	endedAt  time.Time
+	took     time.Duration // from the start of the call to its end
+	marks    int32         // sends that were marked and not taken back
+	evidence Evidence      // what is known of it once it is settled
+	sending  sendState
+	phase    phase
+	marked   bool // MarkCommitted was called
+}
+
+// typedForm is the state of an attempt's context.
+type typedForm interface {
+	attempt.Task
+	attempt() *invocation
+	encodeOut() ([]byte, error)
+}
+
+// attempt returns i, also of what embeds it.
+func (i *invocation) attempt() *invocation { return i }
+
+// typed is the attempt with its input and output.
+func (i *invocation) typed() typedForm {
+	return i.ctx.State().(typedForm) //nolint:forcetypeassert // dispatch gave it one
 }
 
 // phase is how far an invocation is.
@@ -47,7 +61,7 @@ type phase uint8
 
 const (
 	phaseRunning phase = iota
-	phaseCut           // the caller was answered, the function runs on
+	phaseCut           // the caller was answered, the function runs on: it is counted as abandoned
 	phaseEnded
 )
 
@@ -63,8 +77,10 @@ const (
 
 // invocationOf returns the attempt that ctx belongs to, nil outside one.
 func invocationOf(ctx context.Context) *invocation {
-	i, _ := ctx.Value(attempt.StateKey{}).(*invocation)
-	return i
+	if form, ok := ctx.Value(attempt.StateKey{}).(typedForm); ok {
+		return form.attempt()
+	}
+	return nil
 }
 
 // OperationRef returns the ref of the operation that the running attempt
@@ -82,9 +98,9 @@ func OperationRef(ctx context.Context) string {
 func Scope(ctx context.Context) string {
 	given, _ := ctx.Value(scopeKey{}).(scopeValue)
 	switch s := ctx.Value(attempt.StateKey{}).(type) {
-	case *invocation:
-		if given.inside != s {
-			return s.call.key.Scope
+	case typedForm:
+		if i := s.attempt(); given.inside != i {
+			return i.call.key.Scope
 		}
 	case *lookupTask:
 		return s.call.key.Scope
@@ -96,7 +112,7 @@ func Scope(ctx context.Context) string {
 // 0 outside a tool.
 func Attempt(ctx context.Context) int {
 	if i := invocationOf(ctx); i != nil {
-		return i.n
+		return int(i.n)
 	}
 	return 0
 }
@@ -236,12 +252,12 @@ func MarkCommitted(ctx context.Context, result any) error {
 	return nil
 }
 
-// run invokes the tool and returns its failure, nil for success.
-func (i *invocation) run() *Failure {
+// run invokes the tool and returns its failure, nil for success. form is its own.
+func (i *invocation) run(form typedForm) *Failure {
 	if i.call.t.cooperative {
-		return i.ended(attempt.Inline(&i.ctx, i.task))
+		return i.ended(attempt.Inline(&i.ctx, form))
 	}
-	res, cut := attempt.Run(&i.ctx, i.call.watch.now(), i.task)
+	res, cut := attempt.Run(&i.ctx, i.call.watch.now(), form)
 	if !cut {
 		return i.ended(res)
 	}
@@ -265,7 +281,7 @@ func (i *invocation) settle(f *Failure) {
 		i.evidence = EvidenceCommitted
 	default:
 		if i.session != nil {
-			i.endedAt = time.Now()
+			i.took = time.Since(i.call.watch.start)
 		}
 		if f.unmarked && i.marks > 0 { // refused after it had been allowed: that proves nothing
 			f.Evidence = EvidenceInDoubt
@@ -303,7 +319,6 @@ func (i *invocation) cut() *Failure {
 		i.evidence = f.Evidence
 	}
 	i.sending = sendClosed
-	i.outlives = true
 	i.call.x.outlive.add(1)
 	i.call.t.abandoned.Add(1)
 	return f
@@ -317,14 +332,13 @@ func (i *invocation) Late(res attempt.Result) {
 	if f != nil && i.evidence == EvidenceNotSent && f.Evidence == EvidenceInDoubt {
 		f.Evidence = EvidenceNotSent // it had not marked when it was cut, and could not afterwards
 	}
+	outlived := i.phase == phaseCut
 	i.settle(f)
-	outlives := i.outlives
-	i.outlives = false
 	i.mu.Unlock()
 	if s := i.session; s != nil {
 		s.late(i, f)
 	}
-	if outlives {
+	if outlived {
 		i.call.t.abandoned.Add(-1)
 		i.call.x.outlive.add(-1)
 	}
@@ -341,7 +355,7 @@ func (i *invocation) judge(res attempt.Result) *Failure {
 		i.encoded, i.encodeErr = nil, &endError{res} // in a method of its result's
 	} else if i.succeeded && i.call.encode && i.call.t.plainOutput {
 		// Here and not on the tool's goroutine, whose stack would have to grow for it.
-		i.encoded, i.encodeErr = i.encodeOut()
+		i.encoded, i.encodeErr = i.typed().encodeOut()
 	}
 	switch {
 	case !i.succeeded:

@@ -97,7 +97,7 @@ type memoryShard struct {
 	more    map[Key]*memoryEntry    // those whose slot another one had
 	queue   memoryQueue
 	waiting map[Key]*memoryWaiters
-	_       [8]byte // neighbours do not share a cache line
+	shape   unique.Handle[memoryShape] // of the last record that was made
 }
 
 // memorySlot is where a record is. A map from Key would hold each key twice,
@@ -255,18 +255,27 @@ func (m *MemoryStore) Load(ctx context.Context, key Key) (r Record, err error) {
 
 // Save implements [Store].
 func (m *MemoryStore) Save(ctx context.Context, r Record) (Record, error) {
+	err := m.save(ctx, &r)
+	return r, err
+}
+
+// save is Save for one who lends its record, which is large: what Save returns
+// is put in its place.
+func (m *MemoryStore) save(ctx context.Context, r *Record) error {
 	if err := ctx.Err(); err != nil {
-		return Record{}, err
+		*r = Record{}
+		return err
 	}
 	s, slot := m.shard(r.Key)
 	for {
-		err := m.trySave(s, slot, &r)
+		err := m.trySave(s, slot, r)
 		if err != ErrStoreFull { //nolint:errorlint // our own, unwrapped
-			return r, err
+			return err
 		}
 		// Room is made without holding s: another shard may have what is due.
 		if !m.makeRoom() {
-			return Record{}, err
+			*r = Record{}
+			return err
 		}
 	}
 }
@@ -324,7 +333,11 @@ func (m *MemoryStore) reserve() bool {
 // create adds an entry that holds nothing but its key. It pins neither the
 // caller's ref, which may be part of something large, nor a scope of its own.
 func (s *memoryShard) create(r *Record, slot uint32) *memoryEntry {
-	e := &memoryEntry{shape: unique.Make(shapeOf(r))}
+	shape := shapeOf(r)
+	if s.shape == (unique.Handle[memoryShape]{}) || s.shape.Value() != shape {
+		s.shape = unique.Make(shape)
+	}
+	e := &memoryEntry{shape: s.shape}
 	e.key = Key{Scope: e.shape.Value().scope, Ref: strings.Clone(r.Ref)}
 	s.add(e, slot)
 	return e

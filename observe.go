@@ -73,7 +73,7 @@ type AttemptInfo struct {
 
 func (a *AttemptInfo) setEnd(i *invocation, f *Failure) {
 	i.mu.Lock()
-	a.Outlives, a.Evidence = i.outlives, i.evidence
+	a.Outlives, a.Evidence = i.phase == phaseCut, i.evidence
 	i.mu.Unlock()
 	if a.OK = f == nil; a.OK {
 		return

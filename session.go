@@ -131,10 +131,10 @@ func (s *session) include(rep *report, i *invocation) {
 // heartbeat extends it.
 func (s *session) unresolved(i *invocation) Unresolved {
 	m := &s.call.t.machine
-	u := Unresolved{Attempt: attemptID(s.nonce, i.n)}
+	u := Unresolved{Attempt: attemptID(s.nonce, int(i.n))}
 	switch {
 	case i.phase == phaseEnded:
-		u.Settles = In(m.settle - time.Since(i.endedAt))
+		u.Settles = In(m.settle - (time.Since(s.call.watch.start) - i.took))
 	case m.lease > 0:
 		u.Alive, u.Settles = true, In(m.lease+m.settle)
 	default:
@@ -146,7 +146,7 @@ func (s *session) unresolved(i *invocation) Unresolved {
 // commit takes the attempt that succeeded last: its result is the newest.
 func (rep *report) commit(i *invocation, t *tool) {
 	if rep.committed == "" {
-		rep.committed = attemptID(rep.nonce, i.n)
+		rep.committed = attemptID(rep.nonce, int(i.n))
 	}
 	raw := i.result // marked
 	if i.phase == phaseEnded && i.succeeded {
@@ -339,7 +339,7 @@ func (s *session) late(i *invocation, f *Failure) {
 	s.stopTimers(i)
 	s.noteAnswered()
 	err := s.store()
-	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: i.n, Evidence: i.known(), Failure: asCause(f), StoreErr: err})
+	s.call.x.note(s.call.caller, LateEvidence{Tool: s.call.t.name, Key: s.call.key, N: int(i.n), Evidence: i.known(), Failure: asCause(f), StoreErr: err})
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		s.storeLater()
 	}

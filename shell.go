@@ -19,7 +19,7 @@ import (
 type shell interface { //nolint:interfacebloat // not an extension: one type of this package has it
 	// body returns a fresh attempt, with a copy of the input and room for the
 	// output.
-	body() *invocation
+	body() typedForm
 	encodeInput() ([]byte, error)
 	// hasRef, ref: the tool's business key.
 	hasRef() bool
@@ -42,6 +42,24 @@ type typedCall[In, Out any] struct {
 	first typedInvocation[In, Out]
 }
 
+// guardedCall is one call of a tool whose operations are recorded: with what it
+// knows of its operation in the same allocation.
+type guardedCall[In, Out any] struct {
+	typedCall[In, Out]
+	operation operation
+}
+
+// newCall makes a call without its input.
+func (b *Bound[In, Out]) newCall() *typedCall[In, Out] {
+	if !b.t.guarded() {
+		return &typedCall[In, Out]{bound: b}
+	}
+	g := new(guardedCall[In, Out])
+	g.operation.record = noRecord
+	g.bound, g.call.operation = b, &g.operation
+	return &g.typedCall
+}
+
 // typedInvocation is one attempt of a typed tool.
 type typedInvocation[In, Out any] struct {
 	invocation
@@ -50,13 +68,13 @@ type typedInvocation[In, Out any] struct {
 	out   Out // the tool's goroutine writes it; read after attempt.Run reported the end
 }
 
-func (s *typedCall[In, Out]) body() *invocation {
+func (s *typedCall[In, Out]) body() typedForm {
 	i := &s.first
 	if s.call.tries > 0 {
 		i = new(typedInvocation[In, Out])
 	}
-	i.in, i.bound, i.task, i.call = s.input(), s.bound, i, &s.call
-	return &i.invocation
+	i.in, i.bound, i.call = s.input(), s.bound, &s.call
+	return i
 }
 
 // input is what one attempt gets: its own copy, because an attempt may change
@@ -109,11 +127,23 @@ func isEmpty[Out any](out *Out) bool {
 	return false
 }
 
-func (s *typedCall[In, Out]) encodeInput() ([]byte, error) { return json.Marshal(s.in) }
-func (s *typedCall[In, Out]) hasRef() bool                 { return s.bound.tool.Ref != nil }
-func (s *typedCall[In, Out]) ref() string                  { return s.bound.tool.Ref(s.in) }
-func (s *typedCall[In, Out]) hasCheck() bool               { return s.bound.tool.Check != nil }
-func (s *typedCall[In, Out]) check() error                 { return s.bound.tool.Check(s.in) }
+func (s *typedCall[In, Out]) encodeInput() ([]byte, error) {
+	return encode(&s.in, s.bound.t.plainInput)
+}
+
+func (s *typedCall[In, Out]) hasRef() bool   { return s.bound.tool.Ref != nil }
+func (s *typedCall[In, Out]) ref() string    { return s.bound.tool.Ref(s.in) }
+func (s *typedCall[In, Out]) hasCheck() bool { return s.bound.tool.Check != nil }
+func (s *typedCall[In, Out]) check() error   { return s.bound.tool.Check(s.in) }
+
+// encode is json.Marshal of the value. One without methods (plain) is not copied for
+// it; of others a pointer would have more methods than the value.
+func encode[V any](v *V, plain bool) ([]byte, error) {
+	if plain {
+		return json.Marshal(v)
+	}
+	return json.Marshal(*v)
+}
 
 func (s *typedCall[In, Out]) needsApproval() bool {
 	a := s.bound.tool.Approval
@@ -169,13 +199,13 @@ func (s *typedCall[In, Out]) envelope(h *head) (e Envelope[Out]) {
 }
 
 func (s *typedCall[In, Out]) won(w *invocation) Out {
-	return w.task.(*typedInvocation[In, Out]).out //nolint:forcetypeassert // body made it
+	return w.ctx.State().(*typedInvocation[In, Out]).out //nolint:forcetypeassert // body made it
 }
 
 // decode makes a call of arguments that the schema has accepted. It runs
 // UnmarshalJSON methods of the user's.
 func (b *Bound[In, Out]) decode(raw []byte) (shell, []FieldError) {
-	s := &typedCall[In, Out]{bound: b}
+	s := b.newCall()
 	v, err := schema.Decode(raw, &s.in)
 	switch {
 	case v != nil:

@@ -20,7 +20,7 @@ const unbounded time.Duration = math.MaxInt64
 
 // begin starts the watch, with the total deadline of a policy (none unless
 // positive) or the caller's, whichever is earlier.
-func (w *stopwatch) begin(total time.Duration, caller context.Context) {
+func (w *stopwatch) begin(caller context.Context, total time.Duration) {
 	*w = stopwatch{start: time.Now(), total: unbounded}
 	if total > 0 {
 		w.total = total

@@ -415,7 +415,8 @@ func (b *Bound[In, Out]) Name() string { return b.t.name }
 // Call runs the tool on in and returns its envelope. Ref, scope and run id are
 // taken from ctx; see WithOperationRef, WithScope and WithRunID.
 func (b *Bound[In, Out]) Call(ctx context.Context, in In) Envelope[Out] {
-	s := &typedCall[In, Out]{bound: b, in: in}
+	s := b.newCall()
+	s.in = in
 	s.call.init(ctx, b.x, b.t, s)
 	var h head
 	s.call.do(ctx, &h)

@@ -139,6 +139,9 @@ func (c *Context) Value(key any) any {
 // String names the type only: printing a context must not read what others write.
 func (c *Context) String() string { return "attempt.Context" }
 
+// State returns the state given to Init.
+func (c *Context) State() any { return c.state }
+
 // Asked reports whether anybody has called Done, directly or by making a child that
 // can be cancelled, and so can obey this context.
 func (c *Context) Asked() bool { return c.asked.Load() }

@@ -282,7 +282,7 @@ var mutants = []mutant{
 	{
 		name: "the settle window", rule: "an attempt that ended in doubt may take effect until its settle window closes",
 		file: "session.go", tests: "^TestAttackOperationThatCannotBeSentAgain$",
-		old: "u.Settles = In(m.settle - time.Since(i.endedAt))", new: "u.Settles = In(m.settle - time.Since(i.endedAt))\n\t\tif mutated {\n\t\t\tu.Settles = In(0)\n\t\t}",
+		old: "u.Settles = In(m.settle - (time.Since(s.call.watch.start) - i.took))", new: "u.Settles = In(m.settle - (time.Since(s.call.watch.start) - i.took))\n\t\tif mutated {\n\t\t\tu.Settles = In(0)\n\t\t}",
 	},
 	{
 		name: "attempts that live", rule: "an attempt that runs on can still take effect",
