@@ -182,16 +182,16 @@ type Classifier func(err error) (f Failure, ok bool)
 // error joins several causes the least certain wins.
 func evidenceRank(f *Failure, trustRequest bool) int {
 	switch {
-	case f.ofRequest && !trustRequest:
+	case f.Evidence == EvidenceInDoubt:
 		return 0
-	case f.Evidence == EvidenceCommitted:
+	case f.ofRequest && !trustRequest: // in doubt too, and it knows why
 		return 1
-	case f.Evidence == EvidenceRejected:
+	case f.Evidence == EvidenceCommitted:
 		return 2
-	case f.Evidence == EvidenceNotSent:
+	case f.Evidence == EvidenceRejected:
 		return 3
 	}
-	return 0
+	return 4
 }
 
 // classification asks, in this order: what the tool stated itself, the tool's

@@ -34,9 +34,6 @@ type rung struct {
 // doubtful: it may have happened.
 func doubtful(c Code) rung { return rung{code: c} }
 
-// rejecting: the remote side refused, and what belonged to it was undone.
-func rejecting(c Code) rung { return rung{code: c, evidence: EvidenceRejected} }
-
 // refusing: the remote side refused this one request or connection.
 func refusing(c Code) rung { return rung{code: c, evidence: EvidenceRejected, ofRequest: true} }
 
@@ -118,43 +115,41 @@ var handshakeAlerts = map[uint64]rung{
 
 // sqlStates are those of PostgreSQL (its appendix A); two characters stand for
 // the rest of a class, what is not listed is left unrecognised. An error of a
-// statement undoes its transaction, so it rejects: a tool that writes in
-// several transactions has to say itself what became of the earlier ones. What
-// a server says while it is being connected to, or ends an idle session with,
-// is about one connection.
+// statement undoes its transaction and says nothing of those that the tool has
+// committed before: two statements without a transaction around them are two.
 var sqlStates = map[string]rung{
 	"08":    doubtful(CodeOutcomeUnknown),         // 08000, 08003, 08006; 08007 transaction_resolution_unknown
 	"08001": refusing(CodeDependencyUnavailable),  // sqlclient_unable_to_establish_sqlconnection
 	"08004": refusing(CodeDependencyUnavailable),  // sqlserver_rejected_establishment_of_sqlconnection
 	"08P01": doubtful(CodeToolFailed),             // protocol_violation: poolers
-	"0A000": rejecting(CodeConfigError),           // feature_not_supported
-	"22":    rejecting(CodeInvalidArguments),      // data_exception
-	"23":    rejecting(CodeConflict),              // 23503, 23P01, and 23001 since PostgreSQL 18: depend on other rows
-	"23502": rejecting(CodeInvalidArguments),      // not_null_violation
-	"23505": rejecting(CodeAlreadyExists),         // unique_violation
-	"23514": rejecting(CodeInvalidArguments),      // check_violation
-	"25006": rejecting(CodeDependencyUnavailable), // read_only_sql_transaction: failed over to a replica
-	"25P02": rejecting(CodeToolFailed),            // in_failed_sql_transaction
+	"0A000": refusing(CodeConfigError),            // feature_not_supported
+	"22":    refusing(CodeInvalidArguments),       // data_exception
+	"23":    refusing(CodeConflict),               // 23503, 23P01, and 23001 since PostgreSQL 18: depend on other rows
+	"23502": refusing(CodeInvalidArguments),       // not_null_violation
+	"23505": refusing(CodeAlreadyExists),          // unique_violation
+	"23514": refusing(CodeInvalidArguments),       // check_violation
+	"25006": refusing(CodeDependencyUnavailable),  // read_only_sql_transaction: failed over to a replica
+	"25P02": refusing(CodeToolFailed),             // in_failed_sql_transaction
 	"25P03": refusing(CodeDependencyUnavailable),  // idle_in_transaction_session_timeout
-	"26000": rejecting(CodeConfigError),           // invalid_sql_statement_name
+	"26000": refusing(CodeConfigError),            // invalid_sql_statement_name
 	"28":    refusing(CodeAuthenticationRequired), // invalid_authorization_specification
 	"3D000": refusing(CodeConfigError),            // invalid_catalog_name
-	"40000": rejecting(CodeSerializationConflict), // transaction_rollback
-	"40001": rejecting(CodeSerializationConflict),
-	"40002": rejecting(CodeConflict),              // transaction_integrity_constraint_violation
-	"40003": doubtful(CodeOutcomeUnknown),         // statement_completion_unknown
-	"40P01": rejecting(CodeSerializationConflict), // deadlock_detected
-	"42":    rejecting(CodeConfigError),           // syntax_error_or_access_rule_violation: our SQL or schema
-	"42501": rejecting(CodePermissionDenied),      // insufficient_privilege
-	"53":    rejecting(CodeDependencyUnavailable), // insufficient_resources
-	"53300": refusing(CodeDependencyUnavailable),  // too_many_connections
-	"55006": rejecting(CodeResourceLocked),        // object_in_use
-	"55P03": rejecting(CodeResourceLocked),        // lock_not_available
-	"57":    doubtful(CodeOutcomeUnknown),         // 57P01, 57P02: may follow "has already committed locally"
-	"57014": refusing(CodeDeadlineExceeded),       // query_canceled: in doubt where a COMMIT was outstanding
-	"57P03": refusing(CodeDependencyUnavailable),  // cannot_connect_now
-	"57P04": doubtful(CodeConfigError),            // database_dropped
-	"57P05": refusing(CodeDependencyUnavailable),  // idle_session_timeout
+	"40000": refusing(CodeSerializationConflict),  // transaction_rollback
+	"40001": refusing(CodeSerializationConflict),
+	"40002": refusing(CodeConflict),              // transaction_integrity_constraint_violation
+	"40003": doubtful(CodeOutcomeUnknown),        // statement_completion_unknown
+	"40P01": refusing(CodeSerializationConflict), // deadlock_detected
+	"42":    refusing(CodeConfigError),           // syntax_error_or_access_rule_violation: our SQL or schema
+	"42501": refusing(CodePermissionDenied),      // insufficient_privilege
+	"53":    refusing(CodeDependencyUnavailable), // insufficient_resources
+	"53300": refusing(CodeDependencyUnavailable), // too_many_connections
+	"55006": refusing(CodeResourceLocked),        // object_in_use
+	"55P03": refusing(CodeResourceLocked),        // lock_not_available
+	"57":    doubtful(CodeOutcomeUnknown),        // 57P01, 57P02: may follow "has already committed locally"
+	"57014": refusing(CodeDeadlineExceeded),      // query_canceled: in doubt where a COMMIT was outstanding
+	"57P03": refusing(CodeDependencyUnavailable), // cannot_connect_now
+	"57P04": doubtful(CodeConfigError),           // database_dropped
+	"57P05": refusing(CodeDependencyUnavailable), // idle_session_timeout
 	// An ERROR of these undoes its transaction, a FATAL or PANIC need not, and
 	// drivers have no behaviour that tells which it was.
 	"58": doubtful(CodeToolFailed), // system_error
@@ -163,8 +158,7 @@ var sqlStates = map[string]rung{
 
 // mysqlNumbers are those of the server errors of MySQL and MariaDB (their
 // reference of error messages). Such an error undoes its statement and leaves the
-// transaction open, but for a deadlock; so it speaks for one request, where one
-// of PostgreSQL speaks for the transaction. A CALL, and several statements in one
+// transaction open, but for a deadlock; so it too speaks for one request. A CALL, and several statements in one
 // text, are several where nothing keeps them together: see Tool.OneRequest. That holds for InnoDB: a table that is
 // not transactional keeps what a statement did before it failed.
 //

@@ -49,12 +49,12 @@ var (
 	meansMalformed    = means{ClassPermanent, CodeResultMalformed, CategoryDependency, EvidenceInDoubt, EvidenceInDoubt}
 	meansRefusedLogin = means{ClassPermanent, CodeAuthenticationRequired, CategoryAuthorization, EvidenceInDoubt, EvidenceRejected}
 	meansRefusedSetup = means{ClassPermanent, CodeConfigError, CategoryInternal, EvidenceInDoubt, EvidenceRejected}
-	meansBadInput     = means{ClassPermanent, CodeInvalidArguments, CategoryValidation, EvidenceRejected, EvidenceRejected}
-	meansConflict     = means{ClassPermanent, CodeConflict, CategoryConflict, EvidenceRejected, EvidenceRejected}
-	meansBadSQL       = means{ClassPermanent, CodeConfigError, CategoryInternal, EvidenceRejected, EvidenceRejected}
-	meansRolledBack   = means{ClassTransient, CodeSerializationConflict, CategoryConflict, EvidenceRejected, EvidenceRejected}
-	meansNoResources  = means{ClassTransient, CodeDependencyUnavailable, CategoryDependency, EvidenceRejected, EvidenceRejected}
-	meansLocked       = means{ClassTransient, CodeResourceLocked, CategoryConflict, EvidenceRejected, EvidenceRejected}
+	meansBadInput     = means{ClassPermanent, CodeInvalidArguments, CategoryValidation, EvidenceInDoubt, EvidenceRejected}
+	meansConflict     = means{ClassPermanent, CodeConflict, CategoryConflict, EvidenceInDoubt, EvidenceRejected}
+	meansBadSQL       = means{ClassPermanent, CodeConfigError, CategoryInternal, EvidenceInDoubt, EvidenceRejected}
+	meansRolledBack   = means{ClassTransient, CodeSerializationConflict, CategoryConflict, EvidenceInDoubt, EvidenceRejected}
+	meansNoResources  = means{ClassTransient, CodeDependencyUnavailable, CategoryDependency, EvidenceInDoubt, EvidenceRejected}
+	meansLocked       = means{ClassTransient, CodeResourceLocked, CategoryConflict, EvidenceInDoubt, EvidenceRejected}
 	meansFailed       = means{ClassPermanent, CodeToolFailed, CategoryInternal, EvidenceInDoubt, EvidenceInDoubt}
 )
 
@@ -252,8 +252,8 @@ func TestLadderDecoding(t *testing.T) {
 }
 
 func TestLadderSQLStates(t *testing.T) {
-	meansDenied := means{ClassPermanent, CodePermissionDenied, CategoryAuthorization, EvidenceRejected, EvidenceRejected}
-	meansExists := means{ClassPermanent, CodeAlreadyExists, CategoryConflict, EvidenceRejected, EvidenceRejected}
+	meansDenied := means{ClassPermanent, CodePermissionDenied, CategoryAuthorization, EvidenceInDoubt, EvidenceRejected}
+	meansExists := means{ClassPermanent, CodeAlreadyExists, CategoryConflict, EvidenceInDoubt, EvidenceRejected}
 	for states, want := range map[string]means{
 		"08000 08003 08006 08007 40003": meansBroken,
 		"08001 08004 53300 57P03":       meansRefused,
@@ -262,7 +262,7 @@ func TestLadderSQLStates(t *testing.T) {
 		"23000 23001 23503 23P01 40002": meansConflict,
 		"23505":                         meansExists,
 		"25006 53000 53100 53200 53400": meansNoResources,
-		"25P02":                         {ClassPermanent, CodeToolFailed, CategoryInternal, EvidenceRejected, EvidenceRejected},
+		"25P02":                         {ClassPermanent, CodeToolFailed, CategoryInternal, EvidenceInDoubt, EvidenceRejected},
 		"25P03 57P05":                   meansRefused,
 		"28000 28P01":                   meansRefusedLogin,
 		"42501":                         meansDenied,
@@ -729,11 +729,22 @@ func TestLadderJoined(t *testing.T) {
 		assert.Equal(t, row.code, f.Code, name)
 		assert.Equal(t, row.one, f.Evidence, name)
 	}
-	// Evidence of a request counts for nothing beside a rejection unless the tool
-	// makes one request only.
-	f := classification{}.classify(errors.Join(stateError("40001"), dialed))
-	assert.Equal(t, CodeDependencyUnavailable, f.Code)
-	assert.Equal(t, EvidenceInDoubt, f.Evidence)
+	// Evidence of a request counts for nothing unless the tool makes one request
+	// only, and names the failure beside what says nothing at all.
+	for name, row := range map[string]struct {
+		err  error
+		code Code
+	}{
+		"rejected, not sent":         {errors.Join(stateError("40001"), dialed), CodeSerializationConflict},
+		"not sent, rejected":         {errors.Join(dialed, stateError("40001")), CodeDependencyUnavailable},
+		"rejected, then reset":       {errors.Join(stateError("40001"), io.EOF), CodeOutcomeUnknown},
+		"rejected, then who knows":   {errors.Join(stateError("23505"), errors.New("rollback failed")), CodeToolFailed},
+		"rejected, as the tool says": {errors.Join(Rejected(CodeConflict, nil), stateError("23505")), CodeAlreadyExists},
+	} {
+		f := classification{}.classify(row.err)
+		assert.Equal(t, row.code, f.Code, name)
+		assert.Equal(t, EvidenceInDoubt, f.Evidence, name)
+	}
 }
 
 // FuzzLadder builds trees of errors. No tree makes it panic, and no answer is
@@ -814,7 +825,7 @@ func (g *fuzzTree) next(depth int) (tree error, bound int) { //nolint:revive,sta
 	err, bound := g.next(depth + 1)
 	unsentBound := 0
 	if g.c.oneRequest {
-		unsentBound = 3
+		unsentBound = evidenceRank(&Failure{Evidence: EvidenceNotSent}, true)
 	}
 	switch n % 10 {
 	case 0:

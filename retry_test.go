@@ -347,3 +347,35 @@ func TestPolicyIsSharedByConcurrentCalls(t *testing.T) {
 		assert.Equal(t, was, x.Policy)
 	})
 }
+
+// A statement that was rejected proves nothing of what the tool has committed before. A tool that debits and credits without a
+// transaction around both, and whose credit meets a deadlock, must not debit again.
+func TestRejectedStatementIsNotTheAttempt(t *testing.T) {
+	for name, row := range map[string]struct {
+		effect     toolexec.Effect
+		oneRequest bool // the tool has a transaction around both
+		debits     int
+		state      toolexec.CommitState
+	}{
+		"a write":                    {toolexec.Write, false, 1, toolexec.CommitUnknown},
+		"a write of one transaction": {toolexec.Write, true, 3, toolexec.NotCommitted},
+		"the other side dedupes":     {toolexec.Idempotent, false, 3, toolexec.CommitUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var x toolexec.Executor
+				debits := 0
+				tool := execTool("transfer", row.effect, func(context.Context) error {
+					debits++
+					return mappingStateError("40P01") // of the credit
+				})
+				tool.OneRequest = row.oneRequest
+				e := toolexec.Bind(&x, tool).Call(t.Context(), execOrder)
+				caseChecked(t, e)
+				assert.Equal(t, row.debits, debits)
+				assert.Equal(t, row.state, e.CommitState)
+				assert.Equal(t, toolexec.CodeSerializationConflict, e.Code)
+			})
+		})
+	}
+}

@@ -79,13 +79,13 @@ type Tool[In, Out any] struct {
 	ErrorsMean Evidence
 	// MarksSent declares that nothing is sent before MarkSent(ctx) returned nil.
 	MarksSent bool
-	// OneRequest declares that an attempt makes a single request, so that an
-	// error of that request (a refused dial) is evidence about the attempt. One
-	// call of an HTTP client can be several requests: a redirection that is
-	// followed, a POST that is sent again on a fresh connection. One statement of SQL
-	// can be several transactions: a procedure that commits, several statements in
-	// one text. A tool that writes in several must say itself what became of the
-	// earlier ones when a later one is rejected.
+	// OneRequest declares that an attempt makes a single request, or one
+	// transaction, so that an error of that request (a refused dial, a statement
+	// that was rejected) is evidence about the attempt. One call of an HTTP client can
+	// be several requests: a redirection that is followed, a POST that is sent again
+	// on a fresh connection. Two statements of SQL without a transaction around them
+	// are two, and one can be several: a procedure that commits, several statements
+	// in one text.
 	OneRequest bool
 	// DedupeWindow is how long the remote side of an Idempotent tool remembers a
 	// ref, counted from the record's creation; after it the tool is treated as a

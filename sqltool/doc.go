@@ -46,8 +46,8 @@
 //
 // COMMIT without a usable answer is in doubt. Of PostgreSQL's errors those of the
 // classes 23 (a deferred constraint) and 40 (a conflict with another transaction,
-// a deadlock) mean that nothing was committed, 40003 excepted. Everything else
-// goes to the look-up.
+// a deadlock) mean that nothing was committed, 40003 excepted: the tool declares
+// OneRequest, for it has this one transaction. Everything else goes to the look-up.
 //
 // # Why the look-up needs no settle window
 //

@@ -277,6 +277,7 @@ func TestVerify(t *testing.T) {
 	w := sqltool.Writer{DB: new(fake).db(), Dialect: sqltool.PostgreSQL}
 	got := sqltool.Tool(w, ok, toolexec.Tool[in, out]{Name: "t"})
 	assert.True(t, got.MarksSent)
+	assert.True(t, got.OneRequest)
 	assert.True(t, got.Verify.Authoritative)
 	assert.Equal(t, time.Duration(-1), got.Verify.Settle)
 

@@ -18,8 +18,8 @@ import (
 // package's documentation for what it must not do.
 type Func[In, Out any] func(ctx context.Context, tx *sql.Tx, in In) (Out, error)
 
-// Tool returns t with Run, Verify and MarksSent set, so that write runs at most
-// once per operation ref and every outcome can be looked up. Verify is kept
+// Tool returns t with Run, Verify, MarksSent and OneRequest set, so that write runs
+// at most once per operation ref and every outcome can be looked up. Verify is kept
 // where t has one, but for what it leaves at zero: Lookup, Settle (none), and
 // Authoritative, which is always set. It panics, naming the mend, when w cannot
 // work or t has a Run of its own.
@@ -32,7 +32,7 @@ func Tool[In, Out any](w Writer, write Func[In, Out], t toolexec.Tool[In, Out]) 
 		panic(fmt.Sprintf("sqltool: Tool %q: IgnoreFields: %v", t.Name, err))
 	}
 	id := identity{t.Name, exclusions}
-	t.Run, t.MarksSent = run(w.must(), id, write), true
+	t.Run, t.MarksSent, t.OneRequest = run(w.must(), id, write), true, true
 	var v toolexec.Verifier[In, Out]
 	if t.Verify != nil {
 		v = *t.Verify
@@ -48,8 +48,8 @@ func Tool[In, Out any](w Writer, write Func[In, Out], t toolexec.Tool[In, Out]) 
 	return t
 }
 
-// Run returns write as a Tool.Run. Declare MarksSent beside it, or every
-// failure has to be looked up. Prefer Tool for a tool with IgnoreFields, which
+// Run returns write as a Tool.Run. Declare MarksSent and OneRequest beside it, or
+// every failure has to be looked up. Prefer Tool for a tool with IgnoreFields, which
 // Run does not know: calls that differ in such a field would be taken for
 // different ones.
 func Run[In, Out any](w Writer, write Func[In, Out]) func(context.Context, In) (Out, error) {

@@ -96,6 +96,11 @@ var mutants = []mutant{
 		file: "ladder.go", tests: "^TestLadderSafeToRetry$",
 		old: "ok && s.SafeToRetry() {", new: "ok && (s.SafeToRetry() || mutated) {",
 	},
+	{
+		name: "ladder: a rejection", rule: "a statement or request that was rejected is one of the attempt's",
+		file: "ladder.go", tests: "^TestRejectedStatementIsNotTheAttempt$",
+		old: "evidence: EvidenceRejected, ofRequest: true}", new: "evidence: EvidenceRejected, ofRequest: !mutated}",
+	},
 
 	// retry.go and budget.go ---------------------------------------------------
 	{

@@ -32,7 +32,7 @@ func (w *world) hold(t *testing.T, statements ...string) (tx *sql.Tx, end func()
 
 // TestLocked: what somebody else holds is refused at once, or after a wait.
 func TestLocked(t *testing.T) {
-	locked := refusal{code: toolexec.CodeResourceLocked, next: wr, plain: undone}
+	locked := refusal{code: toolexec.CodeResourceLocked, next: wr, plain: one}
 	each(t, func(t *testing.T, w *world) {
 		w.hold(t, "UPDATE strict SET must = 2 WHERE id = 1")
 		for _, statement := range []string{"SELECT id FROM strict WHERE id = 1 FOR UPDATE NOWAIT", "UPDATE strict SET must = 3 WHERE id = 1"} {
@@ -178,7 +178,7 @@ func TestUsers(t *testing.T) {
 			as(t, user, "right")
 			defer w.db.Close()
 			w.db.SetMaxOpenConns(1)
-			w.check(t, refusal{code: toolexec.CodePermissionDenied, next: ra, plain: undone}, w.write)
+			w.check(t, refusal{code: toolexec.CodePermissionDenied, next: ra, plain: one}, w.write)
 		})
 		t.Run("too many connections", func(t *testing.T) {
 			as(t, user, "right")
@@ -205,7 +205,7 @@ func TestReadOnly(t *testing.T) {
 	for _, e := range []engine{pgx, pq} {
 		t.Run(e.name, func(t *testing.T) {
 			w := newWorld(t, e)
-			w.check(t, refusal{code: toolexec.CodeDependencyUnavailable, next: wr, plain: undone},
+			w.check(t, refusal{code: toolexec.CodeDependencyUnavailable, next: wr, plain: one},
 				func(ctx context.Context, tx *sql.Tx, in order) (receipt, error) {
 					_, err := tx.ExecContext(ctx, "SET TRANSACTION READ ONLY")
 					require.NoError(t, err)
