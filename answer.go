@@ -237,9 +237,12 @@ func (c *call) refReused() head {
 	f := &Failure{Code: CodeOperationRefReused}
 	f.complete()
 	existing, next := c.record.CommitState(), NextEscalate
-	if s := c.record.State; s == StateInFlight || s == StateUnknown {
+	switch c.record.State {
+	case StateInFlight, StateUnknown:
 		next = NextVerifyOperation
 		f.AgentMessage = "The operation ref names another operation, which may have been carried out."
+	case StateCommitted:
+		f.AgentMessage = "The operation ref names another operation, which was carried out."
 	}
 	f.Details = Details{DetailExistingCommitState: existing.String()}
 	h := c.failure(f, NotCommitted, RetryNever, next, 0, 0)

@@ -34,7 +34,12 @@ func (w *stopwatch) begin(caller context.Context, total time.Duration) {
 func (w *stopwatch) read() { w.spent = time.Since(w.start) }
 
 // now is the time of the last reading.
-func (w *stopwatch) now() time.Time { return w.start.Add(w.spent) }
+func (w *stopwatch) now() time.Time {
+	if w.spent == 0 {
+		return w.start
+	}
+	return w.start.Add(w.spent)
+}
 
 // left is what is left of the total deadline.
 func (w *stopwatch) left() time.Duration {

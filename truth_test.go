@@ -1220,7 +1220,12 @@ var truthTable = []truthRow{
 	},
 	{
 		row: "other fingerprint or tool under this ref; record committed, awaiting approval or escalated", when: "committed", does: []truthStep{truthSucceed},
-		ask:  truthWithOther("ok r1 runs=1"),
+		ask: func(w *truthWorld) truthAnswer {
+			w.call(truthRef, truthOrder)
+			a := w.call(truthRef, truthOther)
+			assert.Contains(w.t, a.AgentMessage, "names another operation, which was carried out")
+			return a
+		},
 		idem: "nc never es OPERATION_REF_REUSED existing=committed runs=1", write: "nc never es OPERATION_REF_REUSED existing=committed runs=1",
 	},
 	{

@@ -116,7 +116,8 @@ func (a api) do(ctx context.Context, method, key string, body io.Reader) (line r
 	defer res.Body.Close()
 	switch res.StatusCode {
 	case http.StatusOK:
-		return line, json.NewDecoder(res.Body).Decode(&line)
+		err = json.NewDecoder(res.Body).Decode(&line)
+		return line, err
 	case http.StatusNotFound:
 		return line, nil
 	}

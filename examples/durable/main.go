@@ -37,7 +37,7 @@ func show(out *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	g := &gateway{out: out}
 	server := httptest.NewServer(g)
 	defer server.Close()
@@ -61,7 +61,7 @@ func show(out *os.File) error {
 
 // process is an agent on a file of records.
 func process(out *os.File, file, gateway, role string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(context.Background(), os.Args[0]) //nolint:gosec // itself, in another role
 	cmd.Env = append(os.Environ(), "DURABLE_ROLE="+role, "DURABLE_FILE="+file, "DURABLE_GATEWAY="+gateway)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	return cmd

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 func TestShow(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	require.NoError(t, show(out))
 	got, err := os.ReadFile(out.Name())
 	require.NoError(t, err)

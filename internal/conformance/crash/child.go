@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	_ "modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver of the records
 
 	"github.com/toolexec/toolexec"
 	"github.com/toolexec/toolexec/sqlstore"

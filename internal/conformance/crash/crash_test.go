@@ -45,11 +45,11 @@ func TestMain(m *testing.M) {
 
 // tally is what all worlds of a test came to.
 type tally struct {
-	mu                                       sync.Mutex // protects what follows
-	worlds, operations, duplicates, lost     int
-	wrong, unresolved, escalated, undetected int
-	killed                                   map[string]int
-	problems                                 []string
+	mu                                   sync.Mutex // protects what follows
+	worlds, operations, duplicates, lost int
+	wrong, unresolved, escalated         int
+	killed                               map[string]int
+	problems                             []string
 }
 
 func (t *tally) String() string {
@@ -130,8 +130,7 @@ func crash(t *testing.T, processes int) {
 // ones finish.
 func runWorld(t *testing.T, seed uint64, processes int, all *tally) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	dir, err := os.MkdirTemp(t.TempDir(), "world")
-	require.NoError(t, err)
+	dir := t.TempDir()
 	l := &ledger{
 		kind: []verifierKind{verifierGood, verifierSlow, verifierEarly, verifierFlaky, verifierDown}[rng.IntN(5)],
 		rng:  rand.New(rand.NewPCG(seed, 2)), dedupe: map[string]bool{toolDedupe: true},
