@@ -217,25 +217,37 @@ func (x *Executor) prepare(ctx context.Context, req Call) (namedShell, *Envelope
 // parse turns arguments into a call, or says everything that is wrong with
 // them.
 func (t *tool) parse(args []byte) (namedShell, []FieldError) {
-	if err := canonical.Check(args, canonical.Limits{}); err != nil {
-		return nil, []FieldError{syntaxViolation(err)}
-	}
-	list := t.input.Validate(args)
-	if t.ownSchema {
-		list = append(list, schema.CaseVariants(args, t.inputType)...)
-	}
-	if len(list) > 0 {
-		out := make([]FieldError, len(list))
-		for i, v := range list {
-			out[i] = fieldError(v)
-		}
-		return nil, out
+	if violations := t.violations(args); violations != nil {
+		return nil, violations
 	}
 	s, violations := t.decodeArguments(args)
 	if violations != nil {
 		return nil, violations
 	}
 	return s.(namedShell), nil //nolint:forcetypeassert // every shell of this package is one
+}
+
+// violations says what is wrong with arguments as text, or else everything that
+// the schema and the names of fields have against them.
+func (t *tool) violations(args []byte) (all []FieldError) {
+	accepted := t.input.Accepts(args)
+	if accepted && t.exactNames {
+		return nil
+	}
+	var list []schema.Violation
+	if !accepted {
+		if err := canonical.Check(args, canonical.Limits{}); err != nil {
+			return []FieldError{syntaxViolation(err)}
+		}
+		list = t.input.Validate(args)
+	}
+	if t.ownSchema {
+		list = append(list, schema.CaseVariants(args, t.inputType)...)
+	}
+	for _, v := range list {
+		all = append(all, fieldError(v))
+	}
+	return all
 }
 
 // decodeArguments decodes what the schema has accepted, contained where that

@@ -242,6 +242,7 @@ type tool struct {
 	inputType        reflect.Type
 	keyed            bool // it has a Ref of its own
 	ownSchema        bool // the input schema is the user's, so it may allow unknown members
+	exactNames       bool // but none that In would read under another name
 	sharedInput      bool // copies of In can share memory
 	plainOutput      bool // decoding Out runs no code of the user's
 	plainInput       bool // encoding and decoding In runs no code of the user's
@@ -356,7 +357,7 @@ func (t *Tool[In, Out]) erase(x *Executor) (*tool, error) {
 		name: t.Name, description: t.Description, policy: policy, classifiers: slices.Concat(t.Classifiers, x.Classifiers),
 		errorsMean: t.ErrorsMean, oneRequest: t.OneRequest, emptyIsResult: t.EmptyIsResult || !canBeEmpty(reflect.TypeFor[Out]()), cooperative: t.Cooperative,
 		verificationTool: t.VerificationTool, input: input, output: output, exclusions: exclusions,
-		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil, keyed: t.Ref != nil,
+		inputType: reflect.TypeFor[In](), ownSchema: t.InputSchema != nil, exactNames: input.Exact(reflect.TypeFor[In]()), keyed: t.Ref != nil,
 		sharedInput: deepcopy.Shares(reflect.TypeFor[In]()),
 		plainInput:  canonical.Plain(reflect.TypeFor[In]()), plainOutput: canonical.Plain(reflect.TypeFor[Out]()), detailKeys: slices.Clone(t.DetailKeys),
 		maxResult: t.MaxResult, dropArguments: t.DropArguments, seal: t.Seal, open: t.Open, faithful: canonical.Faithful(reflect.TypeFor[In]()),

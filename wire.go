@@ -53,7 +53,11 @@ func (e Envelope[T]) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 // out and a note says so.
 func (e Envelope[T]) AppendJSON(dst []byte) ([]byte, error) {
 	result, details := e.wireResult()
-	w := wireWriter{out: slices.Grow(dst, 320+len(result)+len(e.AgentMessage)+len(e.UserMessage))}
+	facts := 320
+	if e.OK {
+		facts = 240 // no class, category and retry
+	}
+	w := wireWriter{out: slices.Grow(dst, facts+len(e.OperationRef)+len(result)+len(e.AgentMessage)+len(e.UserMessage))}
 	w.out = strconv.AppendBool(append(w.out, `{"ok":`...), e.OK)
 	w.text("code", string(e.Code))
 	if !e.OK {

@@ -60,3 +60,16 @@ func BenchmarkEnvelopeMarshal(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkEnvelopeSuccess: a success that is encoded into memory of its own.
+func BenchmarkEnvelopeSuccess(b *testing.B) {
+	env := toolexec.Envelope[json.RawMessage]{
+		OK: true, Code: toolexec.CodeOK, CommitState: toolexec.Committed, NextAction: toolexec.NextContinue,
+		Result: json.RawMessage(`{"id":"rcpt_1"}`), HasResult: true,
+		Verification: &toolexec.Verification{CheckedAt: time.Date(2026, 11, 30, 12, 0, 0, 123456789, time.UTC), Source: toolexec.SourceExecution},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = env.AppendJSON(nil)
+	}
+}

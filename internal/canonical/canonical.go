@@ -31,12 +31,14 @@ const Version = 1
 // domain keeps these hashes apart from every other use of SHA-256; its digit is Version.
 const domain = "toolexec.fingerprint/1\x00"
 
+// What the zero [Limits] accept.
 const (
-	defaultDepth = 64
-	defaultBytes = 1 << 20
-	// hardDepth is where encoding/json gives up too; it bounds the stack of the recursive scanner whatever the caller asks for.
-	hardDepth = 10_000
+	DefaultDepth = 64
+	DefaultBytes = 1 << 20
 )
+
+// hardDepth is where encoding/json gives up too; it bounds the stack of the recursive scanner whatever the caller asks for.
+const hardDepth = 10_000
 
 // Limits bounds what is accepted. The zero value is the default and the safe choice.
 type Limits struct {
@@ -50,7 +52,7 @@ type Limits struct {
 func (l Limits) depth() int {
 	switch {
 	case l.MaxDepth == 0:
-		return defaultDepth
+		return DefaultDepth
 	case l.MaxDepth < 0:
 		return hardDepth
 	}
@@ -60,7 +62,7 @@ func (l Limits) depth() int {
 func (l Limits) refuses(size int) (limit int, refused bool) {
 	limit = l.MaxBytes
 	if limit == 0 {
-		limit = defaultBytes
+		limit = DefaultBytes
 	}
 	return limit, limit > 0 && size > limit
 }

@@ -1,12 +1,12 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // RuleCase marks a member whose name differs from a field's only in case.
@@ -18,10 +18,8 @@ const RuleCase = "case"
 // allows those would check one value and the tool would get another. raw must
 // be valid JSON.
 func CaseVariants(raw []byte, t reflect.Type) []Violation {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
+	v, ok := parse(raw)
+	if !ok {
 		return nil
 	}
 	var w caseWalk
@@ -33,9 +31,7 @@ func CaseVariants(raw []byte, t reflect.Type) []Violation {
 type caseWalk struct{ found []Violation }
 
 func (w *caseWalk) value(at string, v any, t reflect.Type) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t = strip(t)
 	if ownDecoding(t) {
 		return
 	}
@@ -55,18 +51,49 @@ func (w *caseWalk) object(at string, v map[string]any, t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Map:
 		for name, e := range v {
-			w.value(at+"/"+escapeMember(name), e, t.Elem())
+			w.value(at+"/"+escape(name), e, t.Elem())
 		}
 	case reflect.Struct:
 		fields := jsonFields(t)
 		for name, e := range v {
 			if ft, exact := fields[name]; exact {
-				w.value(at+"/"+escapeMember(name), e, ft)
+				w.value(at+"/"+escape(name), e, ft)
 			} else if want, variant := foldedMatch(fields, name); variant {
-				w.found = append(w.found, Violation{Pointer: at + "/" + want, Rule: RuleCase, Expected: "the name in this very case"})
+				w.found = append(w.found, Violation{Pointer: at + "/" + escape(want), Rule: RuleCase, Expected: "the name in this very case"})
 			}
 		}
 	}
+}
+
+// Exact reports that [CaseVariants] finds nothing in what s accepts for t: where t has fields, s names all members there may be,
+// and those that are fields as they are spelt. False means that it is not known.
+func (s *Schema) Exact(t reflect.Type) bool { return s.acceptor.exact(t) }
+
+func (a *acceptor) exact(t reflect.Type) bool {
+	t = strip(t)
+	if a == nil || ownDecoding(t) {
+		return true
+	}
+	switch k := t.Kind(); {
+	case k == reflect.Struct && a.kinds&object != 0:
+		return a.additional == nil && a.exactFields(jsonFields(t))
+	case k == reflect.Map && a.kinds&object != 0:
+		inexact := func(m namedMember) bool { return !m.value.exact(t.Elem()) }
+		return a != anything && a.additional.exact(t.Elem()) && !slices.ContainsFunc(a.members, inexact)
+	case (k == reflect.Slice || k == reflect.Array) && a.kinds&array != 0:
+		return a != anything && a.items.exact(t.Elem()) // anything has no end, and a type may have none
+	}
+	return true
+}
+
+func (a *acceptor) exactFields(fields map[string]reflect.Type) bool {
+	for _, m := range a.members {
+		t, spelt := fields[m.name]
+		if _, variant := foldedMatch(fields, m.name); !spelt && variant || spelt && !m.value.exact(t) {
+			return false
+		}
+	}
+	return true
 }
 
 func foldedMatch(fields map[string]reflect.Type, name string) (string, bool) {
@@ -78,8 +105,20 @@ func foldedMatch(fields map[string]reflect.Type, name string) (string, bool) {
 	return "", false
 }
 
-// jsonFields are the members that encoding/json knows of a struct.
+// fieldsOf keeps what jsonFields found, which is most of the work of CaseVariants.
+var fieldsOf sync.Map
+
+// jsonFields are the members that encoding/json knows of a struct. The map is shared.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
+	if known, ok := fieldsOf.Load(t); ok {
+		return known.(map[string]reflect.Type) //nolint:forcetypeassert // only findFields' are in it
+	}
+	found := findFields(t)
+	fieldsOf.Store(t, found)
+	return found
+}
+
+func findFields(t reflect.Type) map[string]reflect.Type {
 	out := make(map[string]reflect.Type)
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -99,10 +138,6 @@ var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 // ownDecoding: the type reads its JSON itself.
 func ownDecoding(t reflect.Type) bool {
 	return t.Implements(unmarshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)
-}
-
-func escapeMember(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 // Declared reports whether a JSON Pointer leads to a field that t declares, by

@@ -19,6 +19,7 @@ func TestCaseVariants(t *testing.T) {
 		Deep  inner            `json:"deep"`
 		List  []*inner         `json:"list"`
 		Named map[string]inner `json:"named"`
+		Slash int              `json:"a/b"`
 		Out   string           `json:"-"`
 	}
 	tests := []struct {
@@ -31,6 +32,7 @@ func TestCaseVariants(t *testing.T) {
 		{"a variant alone", `{"CENTS":900}`, []string{"/cents"}},
 		{"an untagged field", `{"plain":"a"}`, []string{"/Plain"}},
 		{"nested", `{"deep":{"X":1},"list":[{"X":1}],"named":{"a/b":{"X":2}}}`, []string{"/deep/x", "/list/0/x", "/named/a~1b/x"}},
+		{"an odd name", `{"A/b":1}`, []string{"/a~1b"}},
 		{"not JSON", `{`, nil},
 		{"another type", `[1]`, nil},
 	}
@@ -43,6 +45,52 @@ func TestCaseVariants(t *testing.T) {
 			}
 			assert.Equal(t, tc.want, got)
 		})
+	}
+}
+
+func TestExact(t *testing.T) {
+	type inner struct {
+		X int `json:"x"`
+	}
+	type endless map[string]endless
+	type list []list
+	inners := `{"type":"object","properties":{"x":{"type":"integer"}},"additionalProperties":false}`
+	tests := map[string]struct {
+		schema string
+		t      reflect.Type
+		want   bool
+	}{
+		"a field":           {inners, reflect.TypeFor[inner](), true},
+		"by pointer":        {inners, reflect.TypeFor[**inner](), true},
+		"another name":      {`{"properties":{"y":true},"additionalProperties":false}`, reflect.TypeFor[inner](), true},
+		"another case":      {`{"properties":{"X":true},"additionalProperties":false}`, reflect.TypeFor[inner](), false},
+		"both":              {`{"properties":{"x":true,"X":true},"additionalProperties":false}`, reflect.TypeFor[inner](), false},
+		"required":          {`{"required":["X"],"additionalProperties":false}`, reflect.TypeFor[inner](), false},
+		"any name":          {`{"properties":{"x":true}}`, reflect.TypeFor[inner](), false},
+		"any value":         {`true`, reflect.TypeFor[inner](), false},
+		"no value":          {`false`, reflect.TypeFor[inner](), true},
+		"no object":         {`{"type":"string"}`, reflect.TypeFor[inner](), true},
+		"not understood":    {`{"allOf":[{}]}`, reflect.TypeFor[inner](), true},
+		"any":               {`true`, reflect.TypeFor[any](), true},
+		"text":              {`true`, reflect.TypeFor[string](), true},
+		"reads itself":      {`true`, reflect.TypeFor[own](), true},
+		"map":               {`{"additionalProperties":` + inners + `}`, reflect.TypeFor[map[string]inner](), true},
+		"map, a name":       {`{"properties":{"a":true},"additionalProperties":` + inners + `}`, reflect.TypeFor[map[string]inner](), false},
+		"map, any value":    {`{"type":"object"}`, reflect.TypeFor[map[string]inner](), false},
+		"map of any":        {`{"type":"object"}`, reflect.TypeFor[map[string]any](), true},
+		"map, no object":    {`{"type":"string"}`, reflect.TypeFor[map[string]inner](), true},
+		"slice":             {`{"items":` + inners + `}`, reflect.TypeFor[[]inner](), true},
+		"slice, any value":  {`{"type":"array"}`, reflect.TypeFor[[]inner](), false},
+		"slice, no array":   {`{"type":"string"}`, reflect.TypeFor[[]inner](), true},
+		"array":             {`{"items":{"items":` + inners + `}}`, reflect.TypeFor[[2][2]*inner](), true},
+		"array, any value":  {`{"items":{"type":"array"}}`, reflect.TypeFor[[2][2]*inner](), false},
+		"a map of itself":   {`true`, reflect.TypeFor[endless](), false},
+		"a slice of itself": {`{"items":true}`, reflect.TypeFor[list](), false},
+		"within":            {`{"properties":{"In":` + inners + `},"additionalProperties":false}`, reflect.TypeFor[struct{ In inner }](), true},
+		"within, any":       {`{"properties":{"In":{"type":"object"}},"additionalProperties":false}`, reflect.TypeFor[struct{ In inner }](), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, mustCompile(t, tt.schema).Exact(tt.t)) })
 	}
 }
 

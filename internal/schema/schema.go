@@ -26,6 +26,7 @@ var errOutside = errors.New("references outside the schema are not followed; cop
 type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
+	acceptor *acceptor
 	names    map[string]struct{} // member names the schema itself spells; all others are model text
 }
 
@@ -55,7 +56,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	_ = json.Compact(&text, raw) // parsed above
 	names := map[string]struct{}{}
 	collectNames(doc, names)
-	return &Schema{raw: text.Bytes(), compiled: compiled, names: names}, nil
+	return &Schema{raw: text.Bytes(), compiled: compiled, acceptor: newAcceptor(compiled), names: names}, nil
 }
 
 func compile(doc any) (*jsonschema.Schema, error) {
