@@ -197,6 +197,12 @@ func (i Instant) Resolve(now time.Time) Instant {
 	return i
 }
 
+func (i *Instant) resolve(now time.Time) {
+	if i.offset != 0 {
+		*i = i.Resolve(now)
+	}
+}
+
 // MarshalJSON encodes an absolute moment as RFC 3339 and none as null. A
 // relative one is refused: it means nothing once it is stored.
 func (i Instant) MarshalJSON() ([]byte, error) {
@@ -347,9 +353,12 @@ type Record struct {
 // CreatedAt when there is none. A Store calls it with its own clock in Save,
 // on a record of its own (see Clone).
 func (r *Record) Resolve(now time.Time) {
-	for _, i := range []*Instant{&r.LeaseUntil, &r.NotBefore, &r.NextCheckAt, &r.UnknownSince, &r.SettledAt, &r.RetainUntil} {
-		*i = i.Resolve(now)
-	}
+	r.LeaseUntil.resolve(now)
+	r.NotBefore.resolve(now)
+	r.NextCheckAt.resolve(now)
+	r.UnknownSince.resolve(now)
+	r.SettledAt.resolve(now)
+	r.RetainUntil.resolve(now)
 	for i := range r.Unresolved {
 		r.Unresolved[i].Settles = r.Unresolved[i].Settles.Resolve(now)
 	}
