@@ -1,121 +1,153 @@
 // Command benchmarks measures the library beside its peers, in one process and
-// interleaved, and prints a table of medians and ratios:
+// interleaved, and prints a page of medians and ratios:
 //
-//	go run . -passes 20
+//	cd benchmarks && go run . -o RESULTS.md
 //
-// Only the ratios mean anything elsewhere. A pass runs every path once; a ratio
-// is taken within a pass, so that a machine that slows down slows both sides.
+// With -format benchstat it prints the lines of go test -bench instead, one for
+// each path and pass.
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
-	"testing"
+	"strings"
+	"time"
+
+	"github.com/toolexec/toolexec/benchmarks/internal/measure"
 )
 
-// path is one way to do a call.
-type path struct {
-	name string
-	run  func(b *testing.B)
-}
-
-var paths = []path{
-	{"bare call", bareCall},
-	{"context.WithTimeout + call", withTimeout},
-	{"failsafe-go retry + timeout", failsafeRetryTimeout},
-	{"backoff v4, fails twice", failTwiceBackoffV4},
-	{"ReadOnly, cooperative", readCooperative},
-	{"ReadOnly, enforced deadline", readEnforced},
-	{"Write, new ref", writeNewRef},
-	{"Write, replayed", replay},
-	{"ReadOnly, cooperative, fails twice", failTwiceCooperative},
-	{"by name, JSON in and envelope out", byName},
-	{"json.Unmarshal + call + json.Marshal", plainJSON},
-	{"MCP Go SDK, in memory", mcpInMemory},
-	{"Write, 1 × GOMAXPROCS goroutines", writeParallel(1)},
-	{"Write, 2 × GOMAXPROCS goroutines", writeParallel(2)},
-	{"Write, 4 × GOMAXPROCS goroutines", writeParallel(4)},
-}
-
-// ratio compares two paths, and says what is aimed at.
-type ratio struct{ id, of, to, aim string }
-
-var ratios = []ratio{
-	{"P1", "ReadOnly, cooperative", "context.WithTimeout + call", "≤ 0.6"},
-	{"P1", "ReadOnly, cooperative", "failsafe-go retry + timeout", "≤ 0.25"},
-	{"P2", "ReadOnly, enforced deadline", "failsafe-go retry + timeout", "≤ 0.65, ≤ 3 allocs"},
-	{"P3", "Write, new ref", "failsafe-go retry + timeout", "≤ 2.5"},
-	{"P4", "Write, replayed", "Write, new ref", "≤ 0.5"},
-	{"P5", "ReadOnly, cooperative, fails twice", "backoff v4, fails twice", "≤ 0.8"},
-	{"P6", "by name, JSON in and envelope out", "MCP Go SDK, in memory", "≤ 0.1"},
-	{"P6", "by name, JSON in and envelope out", "json.Unmarshal + call + json.Marshal", "≤ 4"},
-	{"P7", "Write, 2 × GOMAXPROCS goroutines", "Write, 1 × GOMAXPROCS goroutines", "≤ 1"},
-	{"P7", "Write, 4 × GOMAXPROCS goroutines", "Write, 1 × GOMAXPROCS goroutines", "≤ 1"},
-}
-
-// sample is one path in one pass.
-type sample struct {
-	ns            float64
-	bytes, allocs int64
-}
-
 func main() {
-	testing.Init()
-	passes := flag.Int("passes", 10, "how many interleaved passes")
-	_ = flag.Set("test.benchtime", "50ms")
-	flag.Parse()
-	got := measure(*passes)
-	fmt.Printf("%s, GOMAXPROCS %d, %d passes; median (min to max)\n\n", runtime.Version(), runtime.GOMAXPROCS(0), *passes)
-	fmt.Println("| path | ns | B | allocs |\n|---|---|---|---|")
-	for _, p := range paths {
-		fmt.Printf("| %s | %s | %d | %d |\n", p.name, spread(times(got[p.name]), "%.0f"), got[p.name][0].bytes, got[p.name][0].allocs)
-	}
-	fmt.Println("\n| | path | beside | ratio | aim |\n|---|---|---|---|---|")
-	for _, r := range ratios {
-		fmt.Printf("| %s | %s | %s | %s | %s |\n", r.id, r.of, r.to, spread(within(got[r.of], got[r.to]), "%.2f"), r.aim)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
 	}
 }
 
-// measure runs every path once a pass.
-func measure(passes int) map[string][]sample {
-	got := make(map[string][]sample)
-	for pass := range passes {
-		for _, p := range paths {
-			r := testing.Benchmark(p.run)
-			if r.N == 0 {
-				fmt.Fprintln(os.Stderr, p.name, "failed")
-				os.Exit(1)
-			}
-			got[p.name] = append(got[p.name], sample{float64(r.T.Nanoseconds()) / float64(r.N), r.AllocedBytesPerOp(), r.AllocsPerOp()})
+// The sections of a page.
+const (
+	sectionPaths  = "paths"
+	sectionCurves = "curves"
+)
+
+var sections = []string{sectionPaths, sectionCurves}
+
+type options struct {
+	passes, records         int
+	benchtime               time.Duration
+	sections                []string
+	format, output, command string
+}
+
+func (o options) has(section string) bool { return slices.Contains(o.sections, section) }
+
+func parse(args []string, progress io.Writer) (options, error) {
+	o := options{command: strings.Join(append([]string{"go run ."}, args...), " ")}
+	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	flags.IntVar(&o.passes, "passes", 10, "how many interleaved passes")
+	flags.DurationVar(&o.benchtime, "benchtime", 50*time.Millisecond, "how long a path takes in a pass")
+	flags.IntVar(&o.records, "records", 1_000_000, "how many records the longest curve goes to, a thousand or more")
+	flags.StringVar(&o.format, "format", "markdown", "markdown or benchstat")
+	flags.StringVar(&o.output, "o", "", "the file to write, standard output without it")
+	list := flags.String("sections", strings.Join(sections, ","), "what to measure")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.sections = strings.Split(*list, ",")
+	return o, o.check(flags.Args())
+}
+
+func (o options) check(rest []string) error {
+	for _, s := range o.sections {
+		if !slices.Contains(sections, s) {
+			return fmt.Errorf("there is no section %q, but %s", s, strings.Join(sections, ", "))
 		}
-		fmt.Fprintf(os.Stderr, "pass %d of %d\r", pass+1, passes)
 	}
-	fmt.Fprintln(os.Stderr)
-	return got
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("%q is no flag", rest[0])
+	case o.format != "markdown" && o.format != "benchstat":
+		return fmt.Errorf("there is no format %q, but markdown and benchstat", o.format)
+	case o.passes < 1 || o.benchtime <= 0 || o.records < 1_000:
+		return fmt.Errorf("nothing to measure: %d passes of %s, %d records", o.passes, o.benchtime, o.records)
+	}
+	return nil
 }
 
-func times(list []sample) []float64 {
-	out := make([]float64, len(list))
-	for i, s := range list {
-		out[i] = s.ns
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	o, err := parse(args, progress)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	got, err := o.samples(ctx, progress)
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if o.format == "benchstat" {
+		benchstat(&page, got)
+	} else {
+		(&report{here(), o, got}).markdown(&page)
+	}
+	text := append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
+	if o.output != "" {
+		return os.WriteFile(o.output, text, 0o644) //nolint:gosec // a page is for all to read
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// samples measures what there is in the sections.
+func (o options) samples(ctx context.Context, progress io.Writer) (*measure.Samples, error) {
+	got := new(measure.Samples)
+	err := got.Run(ctx, o.paths(), o.passes, o.benchtime, progress)
+	if err == nil && o.has(sectionCurves) {
+		err = got.Run(ctx, recordPaths(o.records), o.recordPasses(), o.benchtime, progress)
+	}
+	return got, err
+}
+
+// paths are those that take turns.
+func (o options) paths() []measure.Path {
+	var out []measure.Path
+	if o.has(sectionPaths) {
+		for _, g := range groups {
+			for _, e := range g.entries {
+				out = append(out, e.Path)
+			}
+		}
+	}
+	if o.has(sectionCurves) {
+		out = append(out, goroutinePaths()...)
+		out = append(out, sizePaths()...)
 	}
 	return out
 }
 
-// within returns the ratio of two paths in each pass.
-func within(of, to []sample) []float64 {
-	out := make([]float64, len(of))
-	for i := range of {
-		out[i] = of[i].ns / to[i].ns
-	}
-	return out
-}
+// recordPasses are fewer, because they are long.
+func (o options) recordPasses() int { return (o.passes + 2) / 3 }
 
-// spread formats median, minimum and maximum.
-func spread(list []float64, format string) string {
-	list = slices.Sorted(slices.Values(list))
-	return fmt.Sprintf(format+" ("+format+" to "+format+")", list[len(list)/2], list[0], list[len(list)-1])
+// benchmark is the one of which the paths are subbenchmarks.
+const benchmark = "BenchmarkPaths"
+
+func benchstat(w *bytes.Buffer, got *measure.Samples) {
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: %s\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, "github.com/toolexec/toolexec/benchmarks", measure.Processor())
+	for _, name := range got.Names() {
+		for _, one := range got.Of(name) {
+			fmt.Fprintln(w, measure.BenchmarkLine(benchmark, name, one))
+		}
+	}
 }
