@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolexec/toolexec/benchmarks/durable"
 	"github.com/toolexec/toolexec/benchmarks/internal/measure"
 )
 
@@ -36,11 +37,12 @@ func main() {
 
 // The sections of a page.
 const (
-	sectionPaths  = "paths"
-	sectionCurves = "curves"
+	sectionPaths   = "paths"
+	sectionCurves  = "curves"
+	sectionDurable = "durable"
 )
 
-var sections = []string{sectionPaths, sectionCurves}
+var sections = []string{sectionPaths, sectionCurves, sectionDurable}
 
 type options struct {
 	passes, records         int
@@ -101,6 +103,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		benchstat(&page, got)
 	} else {
 		(&report{here(), o, got}).markdown(&page)
+		if o.has(sectionDurable) {
+			if err := durable.Section(ctx, &page, o.durable(progress)); err != nil {
+				return err
+			}
+		}
 	}
 	text := append(bytes.TrimRight(page.Bytes(), "\n"), '\n')
 	if o.output != "" {
@@ -118,6 +125,13 @@ func (o options) samples(ctx context.Context, progress io.Writer) (*measure.Samp
 		err = got.Run(ctx, recordPaths(o.records), o.recordPasses(), o.benchtime, progress)
 	}
 	return got, err
+}
+
+// durable are the options of what is slow: fewer passes, of longer windows.
+func (o options) durable(progress io.Writer) durable.Options {
+	return durable.Options{
+		Passes: (o.passes + 1) / 2, Window: 10 * o.benchtime, Records: o.records, Jobs: 40 * int(o.benchtime/time.Millisecond), Progress: progress,
+	}
 }
 
 // paths are those that take turns.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolexec/toolexec/benchmarks/durable"
 	"github.com/toolexec/toolexec/benchmarks/internal/measure"
 )
 
@@ -71,7 +72,11 @@ func (r *report) printRun(w *bytes.Buffer) {
 		t.Row("commit", r.commit)
 	}
 	t.Row("passes", fmt.Sprintf("%d, of %s for each path", r.passes, r.benchtime))
-	for _, module := range modules() {
+	list := modules()
+	if r.has(sectionDurable) {
+		list = append(list, durable.Peers...)
+	}
+	for _, module := range list {
 		t.Row(module, version(r.versions, module))
 	}
 	t.Print(w)
