@@ -143,6 +143,7 @@ func (o options) paths() []measure.Path {
 				out = append(out, e.Path)
 			}
 		}
+		out = append(out, floorPaths()...)
 	}
 	if o.has(sectionCurves) {
 		out = append(out, goroutinePaths()...)

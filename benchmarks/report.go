@@ -55,6 +55,8 @@ func (r *report) markdown(w *bytes.Buffer) {
 		for _, g := range groups {
 			r.printGroup(w, g)
 		}
+		w.WriteString(aboutFloors)
+		r.printTable(w, floors())
 	}
 	if r.has(sectionCurves) {
 		r.printGoroutines(w)
@@ -105,8 +107,12 @@ func version(versions map[string]string, module string) string {
 
 func (r *report) printTargets(w *bytes.Buffer) {
 	w.WriteString("## What is aimed at\n\n")
+	r.printTable(w, targets(r.records))
+}
+
+func (r *report) printTable(w *bytes.Buffer, list []target) {
 	t := measure.NewTable("", "path", "beside", "measured", "aim", "reached")
-	for _, target := range targets(r.records) {
+	for _, target := range list {
 		aim, reached, measured := "", "", "not measured in this run"
 		if s := target.value(r.got); s.Known() {
 			measured = s.String()
