@@ -32,26 +32,23 @@ do that and nothing else, with the same peers and aims as above: they are how fa
 // These have the sizes of a first attempt, a further one, a failure, a
 // verification and a record.
 type (
-	kept     struct{ words [63]*int }
-	further  struct{ words [36]*int }
-	failed   struct{ words [20]*int }
-	verified struct{ words [7]*int }
-	recorded struct {
-		words [40]*int
-		plain [48]int64
-	}
+	kept     [63]*int
+	further  [36]*int
+	failed   [20]*int
+	verified [7]*int
+	recorded [88]*int
 )
 
-// Stores through these make what is stored escape.
-var (
-	keep        *kept
-	keepFurther *further
-	keepFailed  *failed
-	keepVerify  *verified
-)
+// kept here, what is made escapes.
+var heap struct {
+	attempt  *kept
+	another  *further
+	failure  *failed
+	verified *verified
+}
 
 func floorOfRead() time.Time {
-	keep, keepVerify = new(kept), new(verified)
+	heap.attempt, heap.verified = new(kept), new(verified)
 	return time.Now()
 }
 
@@ -72,7 +69,7 @@ func twiceFloor(b *testing.B) {
 		began := floorOfRead()
 		_, err := tool(ctx, in)
 		for err != nil {
-			keepFailed, keepFurther = new(failed), new(further)
+			heap.failure, heap.another = new(failed), new(further)
 			must(b, time.Since(began) >= 0)
 			_, err = tool(ctx, in)
 		}
