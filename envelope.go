@@ -92,7 +92,9 @@ type Retry struct {
 	MaxAttemptsRemaining int
 }
 
-// Verification says when and from what a commit is known.
+// Verification says when and from what a commit is known. CheckedAt is when a
+// look-up, or the attempt of a read, was started: what it found is at least that
+// fresh. Of a write that succeeded it is when the record of its end was stored.
 type Verification struct {
 	CheckedAt   time.Time `json:"checked_at"`
 	Source      Source    `json:"source"`
