@@ -251,6 +251,10 @@ func onConflict() string {
 
 // groupText is both for many records at once, for PostgreSQL: each parameter is
 // an array of all their values. It returns the keys of what it stored.
+//
+// The plan is made once for each connection, perhaps while the table is empty,
+// and must not be to read all of it. An equality, as that on is_new, has the
+// planner expect a single record, and look it up by its key.
 func groupText(table string) string {
 	d := PostgreSQL
 	var arrays, names []string
@@ -258,12 +262,13 @@ func groupText(table string) string {
 		arrays = append(arrays, d.placeholder(len(arrays)+1, params[p].kind+"[]"))
 		names = append(names, "p_"+params[p].name)
 	}
-	input := "WITH i AS (SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") AS i(" + strings.Join(names, ", ") + ")), "
+	input := "WITH i AS (SELECT CASE WHEN p_version = 0 THEN 1 ELSE 0 END AS is_new, i.* FROM unnest(" + strings.Join(arrays, ", ") +
+		") AS i(" + strings.Join(names, ", ") + ")), "
 	text := "u AS (UPDATE {table} SET " + list(func(name, _, update string) string { return name + " = " + update }) +
-		" FROM i WHERE :version <> 0 AND scope = :scope AND ref = :ref AND version = :version AND " + alive +
+		" FROM i WHERE i.is_new = 0 AND scope = :scope AND ref = :ref AND version = :version AND " + alive +
 		" RETURNING scope, ref, saved_at), " +
 		"c AS (INSERT INTO {table} (scope, ref, " + list(func(name, _, _ string) string { return name }) + ") SELECT :scope, :ref, " +
-		list(func(_, insert, _ string) string { return insert }) + " FROM i WHERE :version = 0 ORDER BY :scope, :ref " +
+		list(func(_, insert, _ string) string { return insert }) + " FROM i WHERE i.is_new = 1 ORDER BY :scope, :ref " +
 		onConflict() + " RETURNING scope, ref, saved_at) " +
 		"SELECT scope, ref, saved_at FROM u UNION ALL SELECT scope, ref, saved_at FROM c"
 	return input + d.expand(text, table, func(p param) string { return "i.p_" + params[p].name })

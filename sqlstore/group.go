@@ -42,6 +42,7 @@ func (it *item) end(record toolexec.Record, err error) { it.done <- outcome{reco
 type group struct {
 	run      func([]*item) // ends each of them
 	writers  int           // how many groups may be written at a time
+	beside   int           // how many items must wait for a group beside another
 	distinct bool          // two items of one key may not be in one group
 
 	mu      sync.Mutex // protects what follows
@@ -91,11 +92,17 @@ func (g *group) queue(it *item) error {
 		return ErrClosed
 	}
 	g.waiting = append(g.waiting, it)
-	if g.writing < g.writers {
+	if g.writing < g.writers && g.enough(g.writing) {
 		g.writing++
 		g.idle.Go(g.write)
 	}
 	return nil
+}
+
+// enough reports whether what waits is worth a group beside so many others. Two
+// small groups cost more than one large, on either side.
+func (g *group) enough(others int) bool {
+	return len(g.waiting) > 0 && (others == 0 || len(g.waiting) >= g.beside)
 }
 
 func (g *group) write() {
@@ -119,11 +126,11 @@ func (g *group) write() {
 
 var errNotBegun = errors.New("sqlstore: nothing was stored")
 
-// take returns what waits, within the bounds; nil when nothing does.
+// take returns what waits, within the bounds; nil when that is not enough.
 func (g *group) take() (items []*item) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
+	if !g.enough(g.writing - 1) {
 		g.writing--
 		return nil
 	}

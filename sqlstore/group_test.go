@@ -92,6 +92,27 @@ func TestGroups(t *testing.T) {
 			g.close()
 		})
 	})
+	t.Run("a second group goes beside the first when enough wait for it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGathered()
+			g.writers, g.beside = 2, 3
+			first := g.save(t, t.Context(), "first", 1)
+			all := []<-chan error{first, g.save(t, t.Context(), "a", 1), g.save(t, t.Context(), "b", 1)}
+			assert.Equal(t, 1, g.writing)
+			all = append(all, g.save(t, t.Context(), "c", 1))
+			assert.Equal(t, 2, g.writing)
+			all = append(all, g.save(t, t.Context(), "d", 1))
+			g.gate <- struct{}{} // one of the two ends, and leaves d to the other
+			synctest.Wait()
+			assert.Equal(t, 1, g.writing)
+			close(g.gate)
+			for _, done := range all {
+				require.NoError(t, <-done)
+			}
+			assert.ElementsMatch(t, []int{1, 3, 1}, g.sizes)
+			g.close()
+		})
+	})
 	t.Run("who gives up does not hold up the others, and is not written", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGathered()

@@ -17,9 +17,10 @@ import (
 // (Some by themselves beside a group was worse than either.)
 const directSaves = 16
 
-// groupWriters is how many groups are under way: while the server works on one
-// the next is made, and another waits for the disk.
-const groupWriters = 3
+// groupWriters is how many groups are under way: while the server works on one,
+// or waits for the disk, the next is made. The second is worth it from as many
+// as are worth a group at all.
+const groupWriters = 2
 
 // directLimit leaves a connection of a small pool to the group.
 func (s *Store) directLimit() int64 {
@@ -97,8 +98,10 @@ func (s *Store) saveTogether(ctx context.Context, items []*item) error {
 
 func (s *Store) storeTogether(ctx context.Context, items []*item) (map[toolexec.Key]int64, error) {
 	args := make([]any, 0, numParams-1)
+	array := make([]byte, 0, arrayRoom(items))
 	for p := paramScope; p < numParams; p++ {
-		args = append(args, arrayOf(items, p))
+		array = appendArray(array[:0], items, p)
+		args = append(args, string(array))
 	}
 	rows, err := s.together.stmt.QueryContext(ctx, args...)
 	if err != nil {
@@ -117,34 +120,51 @@ func (s *Store) storeTogether(ctx context.Context, items []*item) (map[toolexec.
 	return stored, rows.Err()
 }
 
-// arrayOf is a parameter of all items as the text of an array, which every
-// driver passes on as it is.
-func arrayOf(items []*item, p param) string {
-	var b strings.Builder
-	b.WriteByte('{')
+// arrayRoom is about as long as the longest array becomes: most of them are
+// short, and the bodies are in hexadecimal.
+func arrayRoom(items []*item) int {
+	room := 0
+	for _, it := range items {
+		room += 2 * it.size
+	}
+	return room
+}
+
+// appendArray appends a parameter of all items as the text of an array, which
+// every driver passes on as it is.
+func appendArray(b []byte, items []*item, p param) []byte {
+	b = append(b, '{')
 	for i, it := range items {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
 		switch v := it.save.values[p].(type) {
 		case nil:
-			b.WriteString("NULL")
+			b = append(b, "NULL"...)
 		case int64:
-			b.WriteString(strconv.FormatInt(v, 10))
+			b = strconv.AppendInt(b, v, 10)
 		case []byte:
-			b.WriteString(`"\\x`)
-			b.WriteString(hex.EncodeToString(v))
-			b.WriteByte('"')
+			b = append(b, `"\\x`...)
+			b = hex.AppendEncode(b, v)
+			b = append(b, '"')
 		case string:
-			b.WriteByte('"')
-			b.WriteString(quoter.Replace(v))
-			b.WriteByte('"')
+			b = appendQuoted(b, v)
 		default:
 			panic(fmt.Sprintf("sqlstore: a parameter of type %T", v))
 		}
 	}
-	b.WriteByte('}')
-	return b.String()
+	return append(b, '}')
 }
 
-var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+func appendQuoted(b []byte, text string) []byte {
+	b = append(b, '"')
+	for {
+		n := strings.IndexAny(text, `"\`)
+		if n < 0 {
+			break
+		}
+		b = append(append(b, text[:n]...), '\\', text[n])
+		text = text[n+1:]
+	}
+	return append(append(b, text...), '"')
+}

@@ -133,7 +133,7 @@ func newStore(db *sql.DB, dialect Dialect, opts Options) (*Store, error) {
 	case SQLite:
 		s.group = &group{run: s.runSQLite, writers: 1}
 	case PostgreSQL:
-		s.group = &group{run: s.runPostgres, writers: groupWriters, distinct: true}
+		s.group = &group{run: s.runPostgres, writers: groupWriters, beside: directSaves, distinct: true}
 	}
 	return s, nil
 }

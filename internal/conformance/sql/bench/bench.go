@@ -18,8 +18,8 @@ import (
 	"github.com/toolexec/toolexec/sqlstore"
 )
 
-// An operation is a begin and a finish, each one acknowledged.
-type operation func(ctx context.Context, ref string) error
+// Operation is a begin and a finish, each one acknowledged.
+type Operation func(ctx context.Context, ref string) error
 
 var (
 	arguments = json.RawMessage(`{"order_id":"ORD-5510","cents":8000,"note":"` + strings.Repeat("a", 60) + `"}`)
@@ -27,11 +27,11 @@ var (
 )
 
 // Store returns the operation of a store.
-func Store(s toolexec.Store) operation {
+func Store(s toolexec.Store) Operation {
 	return func(ctx context.Context, ref string) error {
 		r, err := s.Save(ctx, toolexec.Record{
 			Key: toolexec.Key{Scope: "tenant", Ref: ref}, Tool: "process_refund", State: toolexec.StateInFlight,
-			Fingerprint: print(ref), Arguments: arguments, Owner: "host-1", Nonce: ref, Attempts: 1,
+			Fingerprint: fingerprint(ref), Arguments: arguments, Owner: "host-1", Nonce: ref, Attempts: 1,
 			LeaseUntil: toolexec.In(15 * time.Second),
 		})
 		if err != nil {
@@ -44,7 +44,7 @@ func Store(s toolexec.Store) operation {
 	}
 }
 
-func print(ref string) (f toolexec.Fingerprint) {
+func fingerprint(ref string) (f toolexec.Fingerprint) {
 	f.Rule = 1
 	for i := range f.Sum {
 		f.Sum[i] = ref[i%len(ref)] * byte(i+7)
@@ -57,7 +57,7 @@ var bareRecord = strings.Repeat("d", 420)
 
 // Bare returns the operation of two statements in a table of nothing but a key,
 // a version and the data.
-func Bare(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (operation, error) {
+func Bare(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (Operation, error) {
 	create := "CREATE TABLE bare (scope BLOB NOT NULL, ref BLOB NOT NULL, version INTEGER NOT NULL, record TEXT NOT NULL, arguments BLOB, result BLOB, UNIQUE (scope, ref))"
 	insert := "INSERT INTO bare (scope, ref, version, record, arguments) VALUES (?, ?, 1, ?, ?)"
 	update := "UPDATE bare SET version = version + 1, record = ?, arguments = NULL, result = ? WHERE scope = ? AND ref = ? AND version = ?"
@@ -72,11 +72,11 @@ func Bare(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (operation, error
 	if _, err := db.ExecContext(ctx, create); err != nil {
 		return nil, err
 	}
-	ins, err := db.PrepareContext(ctx, insert)
+	ins, err := db.PrepareContext(ctx, insert) //nolint:sqlclosecheck // as long as the pool
 	if err != nil {
 		return nil, err
 	}
-	upd, err := db.PrepareContext(ctx, update)
+	upd, err := db.PrepareContext(ctx, update) //nolint:sqlclosecheck // as long as the pool
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +92,13 @@ func Bare(ctx context.Context, db *sql.DB, d sqlstore.Dialect) (operation, error
 // Contestant is one of those that are compared.
 type Contestant struct {
 	Name string
-	Do   operation
+	Do   Operation
 }
 
-var refs atomic.Int64
+var refs atomic.Uint64
 
 // Rate returns how many operations a second c callers get done.
-func Rate(ctx context.Context, do operation, c int, d time.Duration) (float64, error) {
+func Rate(ctx context.Context, do Operation, c int, d time.Duration) (float64, error) {
 	var wg sync.WaitGroup
 	var done atomic.Int64
 	errs := make([]error, c)
@@ -106,7 +106,7 @@ func Rate(ctx context.Context, do operation, c int, d time.Duration) (float64, e
 	for i := range c {
 		wg.Go(func() {
 			for time.Since(began) < d && errs[i] == nil {
-				ref := fmt.Sprintf("op_%016x", uint64(refs.Add(1))*0x9E3779B97F4A7C15)
+				ref := fmt.Sprintf("op_%016x", refs.Add(1)*0x9E3779B97F4A7C15)
 				errs[i] = do(ctx, ref)
 				done.Add(1)
 			}
@@ -151,8 +151,11 @@ func Compare(ctx context.Context, w io.Writer, all []Contestant, callers []int, 
 	base := all[0].Name
 	for _, c := range callers {
 		for _, one := range all {
-			fmt.Fprintf(w, "c=%-3d %-24s %7.0f op/s  %6.2f x %s  %6.2f x %s alone\n", c, one.Name, median(rates[place{one.Name, c}]),
+			_, err := fmt.Fprintf(w, "c=%-3d %-24s %7.0f op/s  %6.2f x %s  %6.2f x %s alone\n", c, one.Name, median(rates[place{one.Name, c}]),
 				ratio(place{one.Name, c}, place{base, c}), base, ratio(place{one.Name, c}, place{base, callers[0]}), base)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

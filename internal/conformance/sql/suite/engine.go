@@ -102,23 +102,28 @@ func (e Engine) dump(t testing.TB, db *sql.DB) string {
 	t.Helper()
 	var b strings.Builder
 	for _, table := range []string{Table, Table + "_migrations"} {
-		rows, err := db.QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2")
-		require.NoError(t, err)
-		names, err := rows.Columns()
-		require.NoError(t, err)
-		fmt.Fprintln(&b, table, names)
-		for rows.Next() {
-			cells, to := make([]any, len(names)), make([]any, len(names))
-			for i := range cells {
-				to[i] = &cells[i]
-			}
-			require.NoError(t, rows.Scan(to...))
-			fmt.Fprintf(&b, "%q\n", cells)
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
+		dumpTable(t, &b, db, table)
 	}
 	return b.String()
+}
+
+func dumpTable(t testing.TB, b *strings.Builder, db *sql.DB, table string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2") //nolint:gosec // one of our own
+	require.NoError(t, err)
+	defer rows.Close()
+	names, err := rows.Columns()
+	require.NoError(t, err)
+	fmt.Fprintln(b, table, names)
+	for rows.Next() {
+		cells, to := make([]any, len(names)), make([]any, len(names))
+		for i := range cells {
+			to[i] = &cells[i]
+		}
+		require.NoError(t, rows.Scan(to...))
+		fmt.Fprintf(b, "%q\n", cells)
+	}
+	require.NoError(t, rows.Err())
 }
 
 // Name is a new name for a database.

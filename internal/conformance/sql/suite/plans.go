@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +21,20 @@ import (
 func plans(t *testing.T, e Engine) {
 	db, spy := e.New(t).Spy(t)
 	s := e.OpenOn(t, db, sqlstore.Options{})
+	if e.Dialect == sqlstore.PostgreSQL {
+		t.Run("a group", func(t *testing.T) { planOfGroup(t, e, db, spy) })
+	}
 	fill(t, e, db, s, 5000)
 	if e.Dialect != sqlstore.PostgreSQL { // which takes no hints, and has to know the table
 		plansOf(t, e, db, spy, s)
 	}
-	e.analyze(t, db)
+	e.analyse(t, db)
 	plansOf(t, e, db, spy, s)
 }
 
 func plansOf(t *testing.T, e Engine, db *sql.DB, spy *Spy, s *sqlstore.Store) {
 	t.Helper()
-	print := toolexec.Fingerprint{Rule: 1}
+	fingerprint := toolexec.Fingerprint{Rule: 1}
 	for _, tt := range []struct {
 		name  string
 		q     toolexec.Query
@@ -39,7 +43,7 @@ func plansOf(t *testing.T, e Engine, db *sql.DB, spy *Spy, s *sqlstore.Store) {
 		{"due", toolexec.Query{DueBefore: toolexec.In(0)}, "_due"},
 		{"due, next page", toolexec.Query{DueBefore: toolexec.At(time.Now()), After: toolexec.Cursor{Key: toolexec.Key{Ref: "a"}}}, "_due"},
 		{"due, of a state", toolexec.Query{DueBefore: toolexec.In(0), States: []toolexec.State{toolexec.StateUnknown}}, "_due"},
-		{"open, of a fingerprint", toolexec.Query{Open: true, Fingerprint: print, Scope: new("tenant"), Tool: "tool", Limit: 1}, "_live"},
+		{"open, of a fingerprint", toolexec.Query{Open: true, Fingerprint: fingerprint, Scope: new("tenant"), Tool: "tool", Limit: 1}, "_live"},
 		{"open", toolexec.Query{Open: true}, "_live"},
 		{"states", toolexec.Query{States: []toolexec.State{toolexec.StateEscalated}}, "_live"},
 		{"alias", toolexec.Query{Alias: "alias"}, "_alias"},
@@ -65,9 +69,27 @@ func plansOf(t *testing.T, e Engine, db *sql.DB, spy *Spy, s *sqlstore.Store) {
 	}
 }
 
-// analyze has the server look at what is in the table, as it does by itself now
+// planOfGroup: a group looks its records up, also where the plan was made when
+// there were none.
+func planOfGroup(t *testing.T, e Engine, db *sql.DB, spy *Spy) {
+	t.Helper()
+	texts := spy.Prepared()
+	at := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, "unnest") })
+	require.GreaterOrEqual(t, at, 0)
+	c, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	exec(t, c, "SET plan_cache_mode = force_generic_plan", "PREPARE a_group AS "+texts[at])
+	params := strings.Repeat(", NULL", strings.Count(texts[at], "$"))[2:]
+	plan := explain(t, e, c, "EXECUTE a_group ("+params+")", nil)
+	exec(t, c, "DEALLOCATE a_group", "RESET plan_cache_mode")
+	assert.Contains(t, plan, "Index Scan using "+Table+"_key", plan)
+	assert.NotContains(t, plan, "Seq Scan", plan)
+}
+
+// analyse has the server look at what is in the table, as it does by itself now
 // and then.
-func (e Engine) analyze(t testing.TB, db *sql.DB) {
+func (e Engine) analyse(t testing.TB, db *sql.DB) {
 	t.Helper()
 	switch e.Dialect {
 	case sqlstore.MySQL:
@@ -77,12 +99,14 @@ func (e Engine) analyze(t testing.TB, db *sql.DB) {
 	}
 }
 
-func explain(t *testing.T, e Engine, db *sql.DB, text string, args []any) string {
+func explain(t *testing.T, e Engine, on interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}, text string, args []any) string {
 	how := "EXPLAIN "
 	if e.Dialect == sqlstore.SQLite {
 		how = "EXPLAIN QUERY PLAN "
 	}
-	rows, err := db.QueryContext(context.WithoutCancel(t.Context()), how+text, args...)
+	rows, err := on.QueryContext(context.WithoutCancel(t.Context()), how+text, args...)
 	require.NoError(t, err)
 	defer rows.Close()
 	names, err := rows.Columns()

@@ -85,63 +85,67 @@ func keys(t *testing.T, e Engine) {
 func races(t *testing.T, e Engine) {
 	place := e.New(t)
 	stores := []*sqlstore.Store{e.OpenOn(t, place.Open(t), sqlstore.Options{}), e.OpenOn(t, place.Open(t), sqlstore.Options{})}
-	t.Run("one key", func(t *testing.T) {
-		const rounds, callers = 15, 40
-		for version := range int64(rounds) {
-			var wg sync.WaitGroup
-			var wins, winner atomic.Int64
-			for i := range callers {
-				wg.Go(func() {
-					r := record("op")
-					r.Version, r.Attempts = version, i
-					got, err := stores[i%2].Save(t.Context(), r)
-					switch {
-					case err == nil:
-						wins.Add(1)
-						winner.Store(int64(i))
-						assert.Equal(t, version+1, got.Version)
-					case errors.Is(err, toolexec.ErrConflict):
-						assert.Equal(t, version+1, got.Version, "the record that won comes back")
-					default:
-						assert.NoError(t, err)
-					}
-				})
-			}
-			wg.Wait()
-			require.Equal(t, int64(1), wins.Load())
-			require.Equal(t, int(winner.Load()), load(t, stores[0], "op").Attempts)
-		}
-	})
-	t.Run("many keys", func(t *testing.T) {
-		const callers, each, refs = 60, 20, 7
-		var wins [refs]atomic.Int64
+	t.Run("one key", func(t *testing.T) { racesOfOne(t, stores) })
+	t.Run("many keys", func(t *testing.T) { racesOfMany(t, stores) })
+}
+
+func racesOfOne(t *testing.T, stores []*sqlstore.Store) {
+	const rounds, callers = 15, 40
+	for version := range int64(rounds) {
 		var wg sync.WaitGroup
+		var wins, winner atomic.Int64
 		for i := range callers {
 			wg.Go(func() {
-				s := stores[i%2]
-				for n := range each {
-					ref := (i + n) % refs
-					r := record("shared-" + strconv.Itoa(ref))
-					for {
-						got, err := s.Save(t.Context(), r)
-						if err == nil {
-							break
-						}
-						if !errors.Is(err, toolexec.ErrConflict) {
-							assert.NoError(t, err)
-							return
-						}
-						r.Version = got.Version
-					}
-					wins[ref].Add(1)
+				r := record("op")
+				r.Version, r.Attempts = version, i
+				got, err := stores[i%2].Save(t.Context(), r)
+				switch {
+				case err == nil:
+					wins.Add(1)
+					winner.Store(int64(i))
+					assert.Equal(t, version+1, got.Version)
+				case errors.Is(err, toolexec.ErrConflict):
+					assert.Equal(t, version+1, got.Version, "the record that won comes back")
+				default:
+					assert.NoError(t, err)
 				}
 			})
 		}
 		wg.Wait()
-		for ref := range wins {
-			assert.Equal(t, wins[ref].Load(), load(t, stores[0], "shared-"+strconv.Itoa(ref)).Version, "no Save is lost, and none counted twice")
-		}
-	})
+		require.Equal(t, int64(1), wins.Load())
+		require.Equal(t, int(winner.Load()), load(t, stores[0], "op").Attempts)
+	}
+}
+
+func racesOfMany(t *testing.T, stores []*sqlstore.Store) {
+	const callers, each, refs = 60, 20, 7
+	var wins [refs]atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			s := stores[i%2]
+			for n := range each {
+				ref := (i + n) % refs
+				r := record("shared-" + strconv.Itoa(ref))
+				for {
+					got, err := s.Save(t.Context(), r)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, toolexec.ErrConflict) {
+						assert.NoError(t, err)
+						return
+					}
+					r.Version = got.Version
+				}
+				wins[ref].Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	for ref := range wins {
+		assert.Equal(t, wins[ref].Load(), load(t, stores[0], "shared-"+strconv.Itoa(ref)).Version, "no Save is lost, and none counted twice")
+	}
 }
 
 // Processes has several processes add to one record, each as often as it says,
@@ -153,7 +157,7 @@ func Processes(t *testing.T, e Engine) {
 	errs := make(chan error, processes)
 	for range processes {
 		go func() {
-			command := osexec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOneProcess$", "-test.v")
+			command := osexec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOneProcess$", "-test.v") //nolint:gosec // this test itself
 			command.Env = append(os.Environ(), placeVariable+"="+place.Driver+" "+place.DSN)
 			out, err := command.CombinedOutput()
 			if err != nil || !bytes.Contains(out, []byte("added 60")) {

@@ -28,78 +28,8 @@ func count(t testing.TB, e Engine, db *sql.DB, table string) (n int) {
 
 func retention(t *testing.T, e Engine) {
 	opts := sqlstore.Options{KeepResults: keepResults, KeepFacts: keepFacts}
-	key := toolexec.Key{Scope: "tenant", Ref: "op"}
-	t.Run("results", func(t *testing.T) {
-		db := e.Pool(t)
-		s := e.OpenOn(t, db, opts)
-		stored := commit(t, s, "op")
-		e.age(t, db, keepResults-time.Minute)
-		assert.Equal(t, stored.Result, load(t, s, "op").Result)
-		e.age(t, db, 2*time.Minute)
-		check := func(r toolexec.Record, err error) {
-			t.Helper()
-			assert.Equal(t, toolexec.StateCommitted, r.State, "%v", err)
-			assert.Nil(t, r.Result)
-			assert.False(t, r.ResultPresent)
-		}
-		check(s.Load(t.Context(), key))
-		check(s.Save(t.Context(), record("op"))) // a conflict
-		page, _, err := s.List(t.Context(), toolexec.Query{})
-		require.Len(t, page, 1)
-		check(page[0], err)
-		// A Save that leaves the result alone does not bring it back.
-		saved := save(t, s, load(t, s, "op"))
-		check(saved, nil)
-		check(s.Load(t.Context(), key))
-		commit(t, s, "other")
-		e.age(t, db, keepResults+time.Minute)
-		n, err := s.Prune(t.Context(), 100)
-		require.NoError(t, err)
-		assert.Zero(t, n)
-		check(s.Load(t.Context(), toolexec.Key{Scope: "tenant", Ref: "other"}))
-		var kept int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+Table+" WHERE result IS NOT NULL").Scan(&kept))
-		assert.Zero(t, kept)
-	})
-	t.Run("facts", func(t *testing.T) {
-		db := e.Pool(t)
-		s := e.OpenOn(t, db, opts)
-		const facts = 7
-		for i := range facts {
-			commit(t, s, "op-"+strconv.Itoa(i))
-		}
-		kept := unforgettable(t, s)
-		e.age(t, db, keepFacts-time.Minute)
-		assert.Equal(t, int64(2), load(t, s, "op-0").Version)
-		e.age(t, db, 2*time.Minute)
-		_, err := s.Load(t.Context(), toolexec.Key{Scope: "tenant", Ref: "op-0"})
-		require.ErrorIs(t, err, toolexec.ErrNotFound)
-		page, _, err := s.List(t.Context(), toolexec.Query{})
-		require.NoError(t, err)
-		assert.Len(t, page, len(kept))
-		stats, err := s.Stats(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, stats[toolexec.StateCommitted])
-		// It may be begun anew, and not be continued.
-		stale := record("op-0")
-		stale.Version = 2
-		got, err := s.Save(t.Context(), stale)
-		require.ErrorIs(t, err, toolexec.ErrConflict)
-		assert.Empty(t, got)
-		again := save(t, s, record("op-0"))
-		assert.Equal(t, int64(1), again.Version)
-		assert.Nil(t, load(t, s, "op-0").Result, "of the operation before it")
-		for _, step := range []struct{ limit, want int }{{-1, 0}, {0, 0}, {2, 2}, {100, facts - 3}, {100, 0}} {
-			n, err := s.Prune(t.Context(), step.limit)
-			require.NoError(t, err)
-			assert.Equal(t, step.want, n)
-		}
-		for _, ref := range kept {
-			load(t, s, ref)
-		}
-		load(t, s, "op-0")
-		assert.Equal(t, len(kept)+1, count(t, e, db, Table))
-	})
+	t.Run("results", func(t *testing.T) { resultsExpire(t, e, opts) })
+	t.Run("facts", func(t *testing.T) { factsExpire(t, e, opts) })
 	t.Run("in batches", func(t *testing.T) {
 		db := e.Pool(t)
 		s := e.OpenOn(t, db, opts)
@@ -139,6 +69,80 @@ func retention(t *testing.T, e Engine) {
 		assert.Equal(t, 30*24*time.Hour, saved.RetainUntil.Time().Sub(saved.Now))
 		assert.Equal(t, saved.RetainUntil, load(t, s, "op").RetainUntil)
 	})
+}
+
+func resultsExpire(t *testing.T, e Engine, opts sqlstore.Options) {
+	key := toolexec.Key{Scope: "tenant", Ref: "op"}
+	db := e.Pool(t)
+	s := e.OpenOn(t, db, opts)
+	stored := commit(t, s, "op")
+	e.age(t, db, keepResults-time.Minute)
+	assert.Equal(t, stored.Result, load(t, s, "op").Result)
+	e.age(t, db, 2*time.Minute)
+	check := func(r toolexec.Record, err error) {
+		t.Helper()
+		assert.Equal(t, toolexec.StateCommitted, r.State, "%v", err)
+		assert.Nil(t, r.Result)
+		assert.False(t, r.ResultPresent)
+	}
+	check(s.Load(t.Context(), key))
+	check(s.Save(t.Context(), record("op"))) // a conflict
+	page, _, err := s.List(t.Context(), toolexec.Query{})
+	require.Len(t, page, 1)
+	check(page[0], err)
+	// A Save that leaves the result alone does not bring it back.
+	saved := save(t, s, load(t, s, "op"))
+	check(saved, nil)
+	check(s.Load(t.Context(), key))
+	commit(t, s, "other")
+	e.age(t, db, keepResults+time.Minute)
+	n, err := s.Prune(t.Context(), 100)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	check(s.Load(t.Context(), toolexec.Key{Scope: "tenant", Ref: "other"}))
+	var kept int
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+Table+" WHERE result IS NOT NULL").Scan(&kept))
+	assert.Zero(t, kept)
+}
+
+func factsExpire(t *testing.T, e Engine, opts sqlstore.Options) {
+	db := e.Pool(t)
+	s := e.OpenOn(t, db, opts)
+	const facts = 7
+	for i := range facts {
+		commit(t, s, "op-"+strconv.Itoa(i))
+	}
+	kept := unforgettable(t, s)
+	e.age(t, db, keepFacts-time.Minute)
+	assert.Equal(t, int64(2), load(t, s, "op-0").Version)
+	e.age(t, db, 2*time.Minute)
+	_, err := s.Load(t.Context(), toolexec.Key{Scope: "tenant", Ref: "op-0"})
+	require.ErrorIs(t, err, toolexec.ErrNotFound)
+	page, _, err := s.List(t.Context(), toolexec.Query{})
+	require.NoError(t, err)
+	assert.Len(t, page, len(kept))
+	stats, err := s.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats[toolexec.StateCommitted])
+	// It may be begun anew, and not be continued.
+	stale := record("op-0")
+	stale.Version = 2
+	got, err := s.Save(t.Context(), stale)
+	require.ErrorIs(t, err, toolexec.ErrConflict)
+	assert.Empty(t, got)
+	again := save(t, s, record("op-0"))
+	assert.Equal(t, int64(1), again.Version)
+	assert.Nil(t, load(t, s, "op-0").Result, "of the operation before it")
+	for _, step := range []struct{ limit, want int }{{-1, 0}, {0, 0}, {2, 2}, {100, facts - 3}, {100, 0}} {
+		n, err := s.Prune(t.Context(), step.limit)
+		require.NoError(t, err)
+		assert.Equal(t, step.want, n)
+	}
+	for _, ref := range kept {
+		load(t, s, ref)
+	}
+	load(t, s, "op-0")
+	assert.Equal(t, len(kept)+1, count(t, e, db, Table))
 }
 
 // unforgettable makes records that retention never deletes, or not so soon.

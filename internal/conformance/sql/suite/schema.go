@@ -13,26 +13,7 @@ import (
 )
 
 func schema(t *testing.T, e Engine) {
-	t.Run("opened by many at once", func(t *testing.T) {
-		place := e.New(t)
-		const openers = 8
-		stores := make([]*sqlstore.Store, openers)
-		errs := make([]error, openers)
-		var wg sync.WaitGroup
-		for i := range openers {
-			db := place.Open(t)
-			wg.Go(func() { stores[i], errs[i] = sqlstore.Open(t.Context(), db, e.Dialect, sqlstore.Options{}) })
-		}
-		wg.Wait()
-		for i, s := range stores {
-			require.NoError(t, errs[i])
-			commit(t, s, Name())
-			require.NoError(t, s.Close())
-		}
-		db := place.Open(t)
-		assert.Equal(t, 1, count(t, e, db, Table+"_migrations"))
-		assert.Equal(t, openers, count(t, e, db, Table))
-	})
+	t.Run("opened by many at once", func(t *testing.T) { openedAtOnce(t, e) })
 	t.Run("opened again", func(t *testing.T) {
 		place := e.New(t)
 		stored := commit(t, e.OpenOn(t, place.Open(t), sqlstore.Options{}), "op")
@@ -86,19 +67,42 @@ func schema(t *testing.T, e Engine) {
 			assert.Equal(t, 1, count(t, e, db, Table+"_migrations"))
 		}
 	})
-	t.Run("settings that cannot be", func(t *testing.T) {
-		db := e.Pool(t)
-		for _, opts := range []sqlstore.Options{
-			{Table: "a-b"}, {Table: "1a"}, {Table: `a"; DROP TABLE b; --`}, {Table: strings.Repeat("a", 41)}, {Synchronous: "off"},
-		} {
-			_, err := sqlstore.Open(t.Context(), db, e.Dialect, opts)
-			require.ErrorContains(t, err, "sqlstore: ")
-		}
-		_, err := sqlstore.Open(t.Context(), db, "oracle", sqlstore.Options{})
-		require.EqualError(t, err, `sqlstore: no such dialect: "oracle"; it is one of "sqlite", "postgresql" and "mysql"`)
-		_, err = sqlstore.Open(t.Context(), nil, e.Dialect, sqlstore.Options{})
-		require.EqualError(t, err, "sqlstore: Open needs a *sql.DB")
-		s := e.OpenOn(t, db, sqlstore.Options{Table: strings.Repeat("a", 40)})
-		commit(t, s, "op")
-	})
+	t.Run("settings that cannot be", func(t *testing.T) { impossibleSettings(t, e) })
+}
+
+func openedAtOnce(t *testing.T, e Engine) {
+	place := e.New(t)
+	const openers = 8
+	stores := make([]*sqlstore.Store, openers)
+	errs := make([]error, openers)
+	var wg sync.WaitGroup
+	for i := range openers {
+		db := place.Open(t)
+		wg.Go(func() { stores[i], errs[i] = sqlstore.Open(t.Context(), db, e.Dialect, sqlstore.Options{}) })
+	}
+	wg.Wait()
+	for i, s := range stores {
+		require.NoError(t, errs[i])
+		commit(t, s, Name())
+		require.NoError(t, s.Close())
+	}
+	db := place.Open(t)
+	assert.Equal(t, 1, count(t, e, db, Table+"_migrations"))
+	assert.Equal(t, openers, count(t, e, db, Table))
+}
+
+func impossibleSettings(t *testing.T, e Engine) {
+	db := e.Pool(t)
+	for _, opts := range []sqlstore.Options{
+		{Table: "a-b"}, {Table: "1a"}, {Table: `a"; DROP TABLE b; --`}, {Table: strings.Repeat("a", 41)}, {Synchronous: "off"},
+	} {
+		_, err := sqlstore.Open(t.Context(), db, e.Dialect, opts)
+		require.ErrorContains(t, err, "sqlstore: ")
+	}
+	_, err := sqlstore.Open(t.Context(), db, "oracle", sqlstore.Options{})
+	require.EqualError(t, err, `sqlstore: no such dialect: "oracle"; it is one of "sqlite", "postgresql" and "mysql"`)
+	_, err = sqlstore.Open(t.Context(), nil, e.Dialect, sqlstore.Options{})
+	require.EqualError(t, err, "sqlstore: Open needs a *sql.DB")
+	s := e.OpenOn(t, db, sqlstore.Options{Table: strings.Repeat("a", 40)})
+	commit(t, s, "op")
 }

@@ -54,8 +54,8 @@ func scale(t *testing.T, e Engine) {
 	few, many := e.OpenOn(t, small, sqlstore.Options{}), e.OpenOn(t, large, sqlstore.Options{})
 	fill(t, e, small, few, 1000)
 	fill(t, e, large, many, *records)
-	e.analyze(t, small)
-	e.analyze(t, large)
+	e.analyse(t, small)
+	e.analyse(t, large)
 	require.NoError(t, bench.Compare(context.Background(), t.Output(), []bench.Contestant{
 		{Name: "1000 records", Do: bench.Store(few)}, {Name: fmt.Sprint(*records, " records"), Do: bench.Store(many)},
 	}, []int{1, 32}, *rounds, *seconds))

@@ -17,6 +17,7 @@ type Spy struct {
 	mu    sync.Mutex // protects what follows
 	conns int
 	seen  []Statement
+	texts []string
 }
 
 // Statement is one that was executed.
@@ -41,6 +42,19 @@ func (s *Spy) Take() []Statement {
 	return seen
 }
 
+// Prepared returns the texts of what was prepared.
+func (s *Spy) Prepared() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.texts)
+}
+
+func (s *Spy) prepared(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = append(s.texts, text)
+}
+
 func (s *Spy) saw(conn int, text string, args []driver.NamedValue) {
 	st := Statement{Conn: conn, Text: text}
 	for _, a := range args {
@@ -51,8 +65,10 @@ func (s *Spy) saw(conn int, text string, args []driver.NamedValue) {
 	s.seen = append(s.seen, st)
 }
 
+// Driver implements driver.Connector.
 func (s *Spy) Driver() driver.Driver { return s.driver }
 
+// Connect implements driver.Connector.
 func (s *Spy) Connect(context.Context) (driver.Conn, error) {
 	c, err := s.driver.Open(s.dsn)
 	if err != nil {
@@ -75,6 +91,7 @@ func (c *spyConn) PrepareContext(ctx context.Context, text string) (driver.Stmt,
 	if err != nil {
 		return nil, err
 	}
+	c.spy.prepared(text)
 	return &spyStmt{st, c, text}, nil
 }
 

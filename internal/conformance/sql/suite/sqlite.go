@@ -187,7 +187,7 @@ func corrupted(t *testing.T, e Engine, file func(Place) string) {
 		data, err := os.ReadFile(file(place))
 		require.NoError(t, err)
 		spoil(data)
-		require.NoError(t, os.WriteFile(file(place), data, 0o600))
+		require.NoError(t, os.WriteFile(file(place), data, 0o600)) //nolint:gosec // in the directory of the test
 		return place, data
 	}
 	unchanged := func(t *testing.T, place Place, was []byte) {

@@ -90,12 +90,6 @@ func exec(t testing.TB, on interface {
 	}
 }
 
-// wait waits for what another goroutine is about to do.
-func wait(t testing.TB, until func() bool) {
-	t.Helper()
-	require.Eventually(t, until, 20*time.Second, time.Millisecond)
-}
-
 // poolOfOne: nothing holds a connection while it waits for another.
 func poolOfOne(t *testing.T, e Engine) {
 	db := e.Pool(t)

@@ -38,9 +38,11 @@ type wire struct {
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	w := &wire{Listener: l, to: to, open: make(map[net.Conn]bool)}
+	ctx := context.WithoutCancel(t.Context()) // it serves the end of the test, too
 	var served sync.WaitGroup
 	served.Go(func() {
 		for {
@@ -48,7 +50,7 @@ func newWire(t *testing.T, to string) *wire {
 			if err != nil {
 				return
 			}
-			served.Go(func() { w.serve(client) })
+			served.Go(func() { w.serve(ctx, client) })
 		}
 	})
 	t.Cleanup(func() {
@@ -75,12 +77,13 @@ func (w *wire) cutAll() {
 	}
 }
 
-func (w *wire) serve(client net.Conn) {
+func (w *wire) serve(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	if w.state.Load() == wireBroken {
 		return
 	}
-	server, err := net.Dial("tcp", w.to)
+	var dialer net.Dialer
+	server, err := dialer.DialContext(ctx, "tcp", w.to)
 	if err != nil {
 		return
 	}
@@ -155,33 +158,7 @@ func RunWire(t *testing.T, e Engine, address func(Place) string, via func(Place,
 			assert.Equal(t, int64(2), load(t, safe, r.Ref).Version)
 		}
 	})
-	t.Run("many", func(t *testing.T) {
-		for _, state := range []int32{wireMute, wireLossy} {
-			const callers = 90
-			errs := make([]error, callers)
-			prefix := Name()
-			name := func(i int) string { return prefix + strconv.Itoa(i) }
-			var wg sync.WaitGroup
-			for i := range callers {
-				wg.Go(func() {
-					if i == callers/2 {
-						w.be(state)
-					}
-					_, errs[i] = s.Save(t.Context(), record(name(i)))
-				})
-			}
-			wg.Wait()
-			well()
-			for i, err := range errs {
-				if err == nil {
-					load(t, safe, name(i))
-					continue
-				}
-				doubtful(t, err)
-				repeat(t, s, record(name(i)))
-			}
-		}
-	})
+	t.Run("many", func(t *testing.T) { wireMany(t, w, well, s, safe) })
 	t.Run("under an executor", func(t *testing.T) { wireExecutor(t, w, well, s, safe) })
 	t.Run("nobody is there", func(t *testing.T) {
 		w.be(wireBroken)
@@ -191,6 +168,35 @@ func RunWire(t *testing.T, e Engine, address func(Place) string, via func(Place,
 		well()
 		commit(t, s, Name())
 	})
+}
+
+// wireMany cuts connections while many save.
+func wireMany(t *testing.T, w *wire, well func(), s, safe toolexec.Store) {
+	for _, state := range []int32{wireMute, wireLossy} {
+		const callers = 90
+		errs := make([]error, callers)
+		prefix := Name()
+		name := func(i int) string { return prefix + strconv.Itoa(i) }
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				if i == callers/2 {
+					w.be(state)
+				}
+				_, errs[i] = s.Save(t.Context(), record(name(i)))
+			})
+		}
+		wg.Wait()
+		well()
+		for i, err := range errs {
+			if err == nil {
+				load(t, safe, name(i))
+				continue
+			}
+			doubtful(t, err)
+			repeat(t, s, record(name(i)))
+		}
+	}
 }
 
 // doubtful: it does not say that it knows.
