@@ -127,11 +127,16 @@ func (o options) samples(ctx context.Context, progress io.Writer) (*measure.Samp
 	return got, err
 }
 
-// durable are the options of what is slow: fewer passes, of longer windows.
+// durable are the options of what is slow: fewer passes, of longer windows. A
+// short run has short curves, because to fill a table takes longer than to measure.
 func (o options) durable(progress io.Writer) durable.Options {
-	return durable.Options{
-		Passes: (o.passes + 1) / 2, Window: 10 * o.benchtime, Records: o.records, Jobs: 40 * int(o.benchtime/time.Millisecond), Progress: progress,
+	out := durable.Options{
+		Passes: (o.passes + 1) / 2, Window: 10 * o.benchtime, Records: o.records, Jobs: 20_000, InFlight: 100_000, Progress: progress,
 	}
+	if o.benchtime < 50*time.Millisecond {
+		out.Window, out.Records, out.Jobs, out.InFlight = 300*time.Millisecond, min(o.records, 10_000), 2_000, 20_000
+	}
+	return out
 }
 
 // paths are those that take turns.

@@ -23,7 +23,7 @@ var postgres = cmp.Or(os.Getenv("TOOLEXEC_POSTGRES"), "postgres://postgres@127.0
 const (
 	mostCallers = 64
 	// mostConns is less than a server has as it comes (100), with those of the peers.
-	mostConns = 48
+	mostConns = 32
 )
 
 // database is one that is empty at first and gone in the end.
@@ -39,13 +39,16 @@ func newSQLite(dir, name string) *database {
 	return &database{dialect: sqlstore.SQLite, file: filepath.Join(dir, name), drop: func() {}}
 }
 
+// prefix is that of the names of this process's databases.
+var prefix = fmt.Sprintf("toolexec_benchmark_%d_", os.Getpid())
+
 // newPostgres makes a database of its own.
 func newPostgres(ctx context.Context) (*database, error) {
 	admin, err := sql.Open("pgx", postgres)
 	if err != nil {
 		return nil, err
 	}
-	name := "toolexec_" + strings.ToLower(rand.Text()[:12])
+	name := prefix + strings.ToLower(rand.Text()[:12])
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
 		_ = admin.Close()
 		return nil, err
@@ -92,5 +95,6 @@ func (d *database) version(ctx context.Context) (string, error) {
 	}
 	var v string
 	err = db.QueryRowContext(ctx, question).Scan(&v)
+	v, _, _ = strings.Cut(v, " ") // who packed it says nothing
 	return fmt.Sprintf("%s %s", d.dialect, v), err
 }

@@ -11,7 +11,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/toolexec/toolexec"
 	"github.com/toolexec/toolexec/benchmarks/internal/measure"
+	"github.com/toolexec/toolexec/benchmarks/internal/recovery"
 	"github.com/toolexec/toolexec/sqlstore"
 )
 
@@ -26,6 +28,7 @@ type Options struct {
 	Window   time.Duration // how long one takes
 	Records  int           // how many the longest curve goes to
 	Jobs     int           // how many a queue is drained of
+	InFlight int           // how many a supervisor adopts
 	Progress io.Writer
 }
 
@@ -63,15 +66,20 @@ func Section(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return fmt.Errorf("SQLite: %w", err)
 	}
+	_, _ = fmt.Fprintf(o.Progress, "%s, %d operations in flight are adopted\n", lite.title, o.InFlight)
+	adopted, err := recovery.Measure(ctx, o.InFlight, toolexec.DefaultRecoverWorkers)
+	if err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
 	if missing := absent(ctx); missing != nil {
-		render(w, o, missing, lite)
-		return nil
+		render(w, o, missing, adopted, lite)
+		return ctx.Err()
 	}
 	post, err := o.contest(ctx, func(string) (*database, error) { return newPostgres(ctx) })
 	if err != nil {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
-	render(w, o, nil, lite, post)
+	render(w, o, nil, adopted, lite, post)
 	return nil
 }
 

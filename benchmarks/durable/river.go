@@ -40,6 +40,9 @@ func (w *worker) Work(ctx context.Context, _ *river.Job[job]) error {
 	return river.RecordOutput(ctx, outcome)
 }
 
+// riverConns is more than pgx's default, which is four.
+const riverConns = 16
+
 // queue is River on a database.
 type queue struct {
 	pool   *pgxpool.Pool
@@ -47,7 +50,12 @@ type queue struct {
 }
 
 func newQueue(ctx context.Context, d *database) (*queue, error) {
-	pool, err := pgxpool.New(ctx, d.dsn)
+	config, err := pgxpool.ParseConfig(d.dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = riverConns
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +112,12 @@ func (q *queue) start(ctx context.Context) (do operation, stop func(), err error
 			if _, err := client.Insert(ctx, job{ref, order}, nil); err != nil {
 				return err
 			}
-			return <-done
+			select {
+			case err := <-done:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}, func() {
 			_ = client.Stop(context.WithoutCancel(ctx))
 			unsubscribe()
@@ -131,12 +144,17 @@ func (q *queue) drain(ctx context.Context, n int) (measure.Sample, error) {
 		return measure.Sample{}, err
 	}
 	for left := n; left > 0 && err == nil; {
-		time.Sleep(2 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+			continue
+		case <-time.After(2 * time.Millisecond):
+		}
 		if q.worker.done.Load() < int64(n) {
 			continue // a query would only slow it down
 		}
 		err = q.pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE queue = 'drain' AND state <> 'completed'").Scan(&left)
 	}
 	took := time.Since(began)
-	return measure.Sample{N: n, Ns: float64(took) / float64(n)}, errors.Join(err, client.Stop(ctx))
+	return measure.Sample{N: n, Ns: float64(took) / float64(n)}, errors.Join(err, client.Stop(context.WithoutCancel(ctx)))
 }
