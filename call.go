@@ -3,6 +3,7 @@ package toolexec
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -164,6 +165,9 @@ func (c *call) prepareRead() *head {
 	f := c.identifyRead()
 	if f == nil {
 		f = c.runCheck()
+	}
+	if c.shell.hasCheck() || c.shell.hasRef() { // which may take their time
+		c.watch.read()
 	}
 	switch {
 	case f != nil:
@@ -546,5 +550,5 @@ func (i *invocation) encodeResult() (raw []byte, err error) {
 
 // encodeOut may run methods of the result's.
 func (i *typedInvocation[In, Out]) encodeOut() ([]byte, error) {
-	return encode(&i.out, i.bound.t.plainOutput)
+	return json.Marshal(&i.out)
 }

@@ -104,7 +104,7 @@ var codeTable = []codeFacts{
 	{CodeToolBusy, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "%s has too many calls that have not ended yet."},
 	{CodeGuardUnavailable, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "The record of operations could not be written, so %s was not started."},
 	{CodeGuardFull, ClassTransient, CategoryDependency, RetryAfterDelay, NextWaitAndRetry, false, "The record of operations is full, so %s was not started."},
-	{CodeSerializationConflict, ClassTransient, CategoryConflict, RetryAfterDelay, NextWaitAndRetry, false, "%s was rolled back because of a concurrent change."},
+	{CodeSerializationConflict, ClassTransient, CategoryConflict, RetryAfterDelay, NextWaitAndRetry, false, "%s met a concurrent change."},
 	{CodeResourceLocked, ClassTransient, CategoryConflict, RetryAfterDelay, NextWaitAndRetry, false, "What %s needs is locked by somebody else."},
 
 	{CodePermissionDenied, ClassPermanent, CategoryAuthorization, RetryNever, NextRequestApproval, false, "%s is not permitted for this caller."},

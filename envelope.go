@@ -215,7 +215,7 @@ func (e Envelope[T]) Observation() (text string, isError bool) {
 	if !e.HasResult {
 		return e.committedText("its result is not available"), false
 	}
-	raw, err := marshalContained(e.Result)
+	raw, err := marshalContained(&e.Result)
 	if err != nil {
 		return e.committedText("its result could not be encoded"), false
 	}

@@ -20,6 +20,8 @@ type shell interface { //nolint:interfacebloat // not an extension: one type of 
 	// body returns a fresh attempt, with a copy of the input and room for the
 	// output.
 	body() typedForm
+	// encodeInput is by way of a pointer, as decoding is: package json calls no
+	// methods of a pointer on what it cannot address, and a big.Int would be {}.
 	encodeInput() ([]byte, error)
 	// hasRef, ref: the tool's business key.
 	hasRef() bool
@@ -96,7 +98,7 @@ func (i *typedInvocation[In, Out]) Run(ctx context.Context) {
 	}
 	i.out, i.succeeded = out, true
 	if i.call.encode && !i.bound.t.plainOutput {
-		i.encoded, i.encodeErr = json.Marshal(out)
+		i.encoded, i.encodeErr = json.Marshal(&i.out)
 	}
 	if i.call.t.effect == ReadOnly && !i.call.t.emptyIsResult {
 		i.empty = isEmpty(&i.out)
@@ -128,22 +130,13 @@ func isEmpty[Out any](out *Out) bool {
 }
 
 func (s *typedCall[In, Out]) encodeInput() ([]byte, error) {
-	return encode(&s.in, s.bound.t.plainInput)
+	return json.Marshal(&s.in)
 }
 
 func (s *typedCall[In, Out]) hasRef() bool   { return s.bound.tool.Ref != nil }
 func (s *typedCall[In, Out]) ref() string    { return s.bound.tool.Ref(s.in) }
 func (s *typedCall[In, Out]) hasCheck() bool { return s.bound.tool.Check != nil }
 func (s *typedCall[In, Out]) check() error   { return s.bound.tool.Check(s.in) }
-
-// encode is json.Marshal of the value. One without methods (plain) is not copied for
-// it; of others a pointer would have more methods than the value.
-func encode[V any](v *V, plain bool) ([]byte, error) {
-	if plain {
-		return json.Marshal(v)
-	}
-	return json.Marshal(*v)
-}
 
 func (s *typedCall[In, Out]) needsApproval() bool {
 	a := s.bound.tool.Approval
@@ -167,7 +160,7 @@ func (s *typedCall[In, Out]) lookup(ctx context.Context, ref string) (lookup, er
 		l.evidenceRef = f.EvidenceRef
 	}
 	if f.Verdict == FoundEffect && f.HasResult {
-		if l.result, err = s.bound.t.encodeKept(f.Result); err != nil {
+		if l.result, err = s.bound.t.encodeKept(&f.Result); err != nil {
 			l.result, l.present = nil, false // found is found
 		}
 	}

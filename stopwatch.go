@@ -26,7 +26,7 @@ func (w *stopwatch) begin(caller context.Context, total time.Duration) {
 		w.total = total
 	}
 	if d, ok := caller.Deadline(); ok {
-		w.total = min(w.total, d.Sub(w.start))
+		w.total = max(min(w.total, d.Sub(w.start)), 0)
 	}
 }
 

@@ -116,7 +116,7 @@ func (e *Envelope[T]) encodeResult() (json.RawMessage, error) {
 	raw, ready := any(&e.Result).(*json.RawMessage) // the slice itself in an any would be an allocation
 	switch {
 	case !ready:
-		return marshalContained(e.Result)
+		return marshalContained(&e.Result)
 	case *raw == nil:
 		return json.RawMessage("null"), nil
 	case !json.Valid(*raw):

@@ -90,7 +90,7 @@ func (e *Endpoint[In, Out]) Run(ctx context.Context, in In) (out Out, err error)
 // request is everything before the point of no return, so its errors say that
 // nothing was sent.
 func (e *Endpoint[In, Out]) request(ctx context.Context, in In) (*http.Request, error) {
-	raw, err := json.Marshal(in)
+	raw, err := json.Marshal(&in)
 	if err != nil {
 		return nil, unsent(fmt.Errorf("httptool: arguments: %w", err))
 	}
@@ -223,7 +223,7 @@ type Lookup[In, Out any] struct {
 // Find is the Lookup of a Verifier.
 func (l *Lookup[In, Out]) Find(ctx context.Context, ref string, in In) (toolexec.Finding[Out], error) {
 	none := toolexec.Finding[Out]{}
-	raw, err := json.Marshal(in)
+	raw, err := json.Marshal(&in)
 	if err != nil {
 		return none, err
 	}

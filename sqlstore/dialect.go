@@ -204,7 +204,9 @@ func list(f func(name, insert, update string) string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (d Dialect) updateTemplate() string {
+// updateTemplate and insertTemplate may be given a condition without which they
+// store nothing.
+func (d Dialect) updateTemplate(condition string) string {
 	set := list(func(name, _, update string) string {
 		if d == MySQL && name == "saved_at" {
 			update = "LAST_INSERT_ID(" + update + ")" // comes back with the number of rows
@@ -212,13 +214,16 @@ func (d Dialect) updateTemplate() string {
 		return name + " = " + update
 	})
 	text := "UPDATE {table} SET " + set + " WHERE scope = :scope AND ref = :ref AND version = :version AND " + alive
+	if condition != "" {
+		text += " AND " + condition
+	}
 	if d == PostgreSQL {
 		text += " RETURNING saved_at"
 	}
 	return text
 }
 
-func (d Dialect) insertTemplate() string {
+func (d Dialect) insertTemplate(condition string) string {
 	names := list(func(name, _, _ string) string { return name })
 	inserts := list(func(name, insert, _ string) string {
 		if d == MySQL && name == "saved_at" {
@@ -226,7 +231,12 @@ func (d Dialect) insertTemplate() string {
 		}
 		return insert
 	})
-	text := "INSERT INTO {table} (scope, ref, " + names + ") VALUES (:scope, :ref, " + inserts + ")"
+	text := "INSERT INTO {table} (scope, ref, " + names + ") "
+	if condition == "" {
+		text += "VALUES (:scope, :ref, " + inserts + ")"
+	} else {
+		text += "SELECT :scope, :ref, " + inserts + " WHERE " + condition
+	}
 	switch d {
 	case MySQL:
 		return text + " ON DUPLICATE KEY UPDATE " + list(func(name, _, _ string) string {

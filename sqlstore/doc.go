@@ -43,6 +43,10 @@
 // Nothing ever waits for company, so a single caller pays nothing for it. On MySQL
 // each Save commits by itself.
 //
+// On SQLite the Save of a single caller is one statement on the caller's own
+// goroutine. Its context ends the wait for another process, as far as the driver
+// heeds it, but not the wait for the disk.
+//
 // Let the pool keep its connections, or each Save makes a new one:
 //
 //	db.SetMaxOpenConns(32)

@@ -105,6 +105,31 @@ func (g *group) enough(others int) bool {
 	return len(g.waiting) > 0 && (others == 0 || len(g.waiting) >= g.beside)
 }
 
+// alone takes the place of the one writer, if nobody writes just now. The caller
+// gives it back by [group.done].
+func (g *group) alone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || g.writing > 0 {
+		return false
+	}
+	g.writing++
+	g.idle.Add(1)
+	return true
+}
+
+// done leaves the place to what has gathered meanwhile.
+func (g *group) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) > 0 {
+		g.idle.Go(g.write)
+	} else {
+		g.writing--
+	}
+	g.idle.Done()
+}
+
 func (g *group) write() {
 	for {
 		items := g.take()

@@ -113,6 +113,33 @@ func TestGroups(t *testing.T) {
 			g.close()
 		})
 	})
+	t.Run("one alone has the place, and leaves it to what gathers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGathered()
+			close(g.gate)
+			require.True(t, g.alone())
+			assert.False(t, g.alone())
+			first, second := g.save(t, t.Context(), "a", 1), g.save(t, t.Context(), "b", 1)
+			assert.Empty(t, g.sizes)
+			g.done()
+			require.NoError(t, <-first)
+			require.NoError(t, <-second)
+			assert.Equal(t, []int{2}, g.sizes)
+			synctest.Wait()
+			require.True(t, g.alone())
+			closed := make(chan struct{})
+			go func() { g.close(); close(closed) }()
+			synctest.Wait()
+			select {
+			case <-closed:
+				t.Error("close has not waited")
+			default:
+			}
+			g.done()
+			<-closed
+			assert.False(t, g.alone())
+		})
+	})
 	t.Run("who gives up does not hold up the others, and is not written", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGathered()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // migration takes the schema from the version before to its own. On MySQL,
@@ -262,7 +264,7 @@ func (s *Store) applyMissing(ctx context.Context, c *sql.Conn, all []migration, 
 func (s *Store) recordMigration(ctx context.Context, c *sql.Conn, history string, version int) error {
 	now := s.dialect.now()
 	if s.dialect == SQLite {
-		now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+		now = strconv.FormatInt(time.Now().UnixMicro(), 10)
 	}
 	_, err := c.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s (version, applied_at) VALUES (%d, %s)", history, version, now))
 	return err

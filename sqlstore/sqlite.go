@@ -91,7 +91,27 @@ func (s *Store) applyPragmas(ctx context.Context, c *sql.Conn) error {
 	if got != want {
 		return refuse("PRAGMA synchronous is %d, although it was set to %d", got, want)
 	}
+	// A connection that must not write has no mark, and its Saves go another way.
+	_, _ = c.ExecContext(ctx, "CREATE TEMP VIEW IF NOT EXISTS "+s.dialect.quote(s.mark())+" AS SELECT 1")
 	return nil
+}
+
+// mark is the name of a view that a connection has, for itself, when it is set
+// up. The pool executes a statement on a connection of its own choice; one that
+// asks for the mark cannot be prepared where there is none.
+func (s *Store) mark() string {
+	return fmt.Sprintf("toolexec synchronous=%s busy_timeout=%d", s.synchronous, s.busy.Milliseconds())
+}
+
+// prepareAlone prepares what saveAlone executes, on the connection that was set
+// up for the migration. Without them every Save goes the way of a group.
+func (s *Store) prepareAlone(ctx context.Context) {
+	marked := "EXISTS (SELECT 1 FROM temp." + s.dialect.quote(s.mark()) + ")"
+	s.alone.update.statement = s.dialect.statement(s.dialect.updateTemplate(marked), s.table)
+	s.alone.insert.statement = s.dialect.statement(s.dialect.insertTemplate(marked), s.table)
+	for _, p := range []*prepared{&s.alone.update, &s.alone.insert} {
+		p.stmt, _ = s.db.PrepareContext(ctx, p.text)
+	}
 }
 
 // checkFile refuses a database that is not in a file: each connection of a pool
@@ -132,6 +152,38 @@ func (s *Store) writeAhead(ctx context.Context, c *sql.Conn) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// saveAlone is a Save beside which nobody writes: one statement that commits by
+// itself, on the goroutine of its caller. A group has four, and goroutines to wake,
+// which take half as long again. It is not done if it has stored nothing; then the
+// Save goes the way of a group, which finds out why.
+//
+// The clock is read before the statement waits for another process, as the one of
+// PostgreSQL is. The versions of a record are in the order of their times all the
+// same, because nobody knows a version before it is committed.
+func (s *Store) saveAlone(ctx context.Context, e *encoded) (out outcome, done bool) {
+	p := s.alone.of(e)
+	if p.stmt == nil || !s.group.alone() {
+		return outcome{}, false
+	}
+	defer s.group.done()
+	now := time.Now().UnixMicro()
+	e.values[paramNow] = now
+	result, err := p.stmt.ExecContext(ctx, p.args(&e.values)...)
+	var stored int64
+	if err == nil {
+		stored, err = result.RowsAffected()
+	}
+	switch {
+	case err == nil:
+		return outcome{record: e.saved(now)}, stored > 0
+	case ctx.Err() != nil:
+		return outcome{err: unclear(ctx)}, true
+	case sqliteCode(err) == sqliteError: // the connection has no mark
+		return outcome{}, false
+	}
+	return outcome{err: s.explain(ctx, phaseStatement, err)}, true
 }
 
 // runSQLite writes a group in one transaction. What fails in company is tried
@@ -199,7 +251,7 @@ func (s *Store) transact(items []*item) (outcomes []outcome, phase string, err e
 // saveIn is one compare-and-swap in a transaction on SQLite.
 func (s *Store) saveIn(ctx context.Context, tx *transaction, e *encoded) (outcome, error) {
 	e.values[paramNow] = tx.now
-	st := s.saving(e)
+	st := s.swaps.of(e)
 	swap := tx.StmtContext(ctx, st.stmt) //nolint:sqlclosecheck // the transaction closes it
 	result, err := swap.ExecContext(ctx, st.args(&e.values)...)
 	if err != nil {

@@ -64,10 +64,12 @@ type Store struct {
 	synchronous Synchronous
 	busy        time.Duration
 
-	update, insert, load prepared
-	lock                 *sql.Stmt // SQLite: takes the write lock
-	together             prepared  // PostgreSQL: many Saves
-	conns                connections
+	swaps
+	load     prepared
+	lock     *sql.Stmt // SQLite: takes the write lock
+	alone    swaps     // SQLite: on a connection that is set up, and on no other
+	together prepared  // PostgreSQL: many Saves
+	conns    connections
 
 	group   *group       // nil: every Save goes its own way
 	saves   atomic.Int64 // on PostgreSQL: how many there are just now
@@ -87,6 +89,16 @@ type prepared struct {
 	statement
 
 	stmt *sql.Stmt
+}
+
+// swaps are the statements that save a record.
+type swaps struct{ update, insert prepared }
+
+func (w *swaps) of(e *encoded) *prepared {
+	if e.doc.Version == 0 {
+		return &w.insert
+	}
+	return &w.update
 }
 
 // Open makes a Store of a database that the caller has opened and keeps open
@@ -149,12 +161,15 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	if s.dialect == SQLite {
+		s.prepareAlone(ctx)
+	}
 	for _, p := range []struct {
 		*prepared
 		template string
 	}{
-		{&s.update, s.dialect.updateTemplate()},
-		{&s.insert, s.dialect.insertTemplate()},
+		{&s.update, s.dialect.updateTemplate("")},
+		{&s.insert, s.dialect.insertTemplate("")},
 		{&s.load, "SELECT " + rowColumns(true) + " FROM {table} WHERE scope = :scope AND ref = :ref AND " + alive},
 	} {
 		p.statement = s.dialect.statement(p.template, s.table)
@@ -187,7 +202,7 @@ func (s *Store) Close() error {
 		if s.group != nil {
 			s.group.close()
 		}
-		for _, st := range []*sql.Stmt{s.update.stmt, s.insert.stmt, s.load.stmt, s.lock, s.together.stmt} {
+		for _, st := range []*sql.Stmt{s.update.stmt, s.insert.stmt, s.load.stmt, s.lock, s.alone.update.stmt, s.alone.insert.stmt, s.together.stmt} {
 			if st != nil {
 				_ = st.Close()
 			}
@@ -254,6 +269,9 @@ func (s *Store) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, e
 	}
 	switch s.dialect {
 	case SQLite:
+		if out, done := s.saveAlone(ctx, e); done {
+			return out.record, out.err
+		}
 		return s.group.add(&item{ctx: ctx, key: r.Key, size: e.size(), save: e})
 	case PostgreSQL:
 		defer s.saves.Add(-1)
@@ -265,14 +283,6 @@ func (s *Store) Save(ctx context.Context, r toolexec.Record) (toolexec.Record, e
 	return out.record, out.err
 }
 
-// saving is the statement that saves e.
-func (s *Store) saving(e *encoded) *prepared {
-	if e.doc.Version == 0 {
-		return &s.insert
-	}
-	return &s.update
-}
-
 // maxRepeats is how often a statement is repeated that the database undid in
 // favour of another.
 const maxRepeats = 10
@@ -281,7 +291,7 @@ const maxRepeats = 10
 // when it is refused.
 func (s *Store) saveDirect(ctx context.Context, e *encoded) outcome {
 	for try := 0; ; try++ {
-		at, err := s.swap(ctx, s.saving(e), &e.values)
+		at, err := s.swap(ctx, s.swaps.of(e), &e.values)
 		switch {
 		case err == nil && at > 0:
 			return outcome{record: e.saved(at)}

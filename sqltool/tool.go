@@ -68,14 +68,14 @@ func run[In, Out any](c *core, id identity, write Func[In, Out]) func(context.Co
 		panic("sqltool: the function is nil; set it to the tool's write")
 	}
 	return func(ctx context.Context, in In) (out Out, err error) {
-		digest, err := id.of(in)
+		digest, err := id.of(&in)
 		if err != nil {
 			return out, err
 		}
 		prior, err := c.write(ctx, digest, func(tx *sql.Tx) (any, error) {
 			var err error
 			out, err = write(ctx, tx, in)
-			return out, err
+			return &out, err
 		})
 		if err != nil || prior == nil {
 			return out, err
@@ -109,7 +109,7 @@ func (noResult) MarshalJSON() ([]byte, error) { return nil, errNotKept }
 
 func lookup[In, Out any](c *core, id identity) func(context.Context, string, In) (toolexec.Finding[Out], error) {
 	return func(ctx context.Context, ref string, in In) (toolexec.Finding[Out], error) {
-		digest, err := id.of(in)
+		digest, err := id.of(&in)
 		if err != nil {
 			return toolexec.Finding[Out]{}, err
 		}
@@ -138,6 +138,8 @@ type identity struct {
 	exclusions canonical.Exclusions
 }
 
+// of takes a pointer to the arguments: methods of pointers count, as when they are
+// decoded.
 func (id identity) of(in any) ([]byte, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {

@@ -28,12 +28,12 @@ type alarm struct {
 const idle = 10 * time.Second
 
 // set starts the watch over ctx, whose deadline is its own.
-func (a *alarm) set(ctx *Context, now time.Time) {
+func (a *alarm) set(ctx *Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx = ctx
 	if a.fires.IsZero() || a.fires.After(ctx.deadline) {
-		a.start(ctx.deadline, ctx.deadline.Sub(now))
+		a.start(ctx.deadline, time.Until(ctx.deadline)) // rare, so it can afford a clock that is right
 	}
 }
 

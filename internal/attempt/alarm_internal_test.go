@@ -65,7 +65,7 @@ func TestAlarm(t *testing.T) {
 					if call.asks {
 						_ = ctx.Done()
 					}
-					a.set(ctx, start)
+					a.set(ctx)
 					time.Sleep(call.takes)
 					synctest.Wait()
 					assert.Equal(t, !call.graced, a.unset(start, call.kept), "call %d: its deadline has not passed", i)
@@ -94,7 +94,7 @@ func TestAlarmLetsFarTimersGo(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := &alarm{ring: func() {}}
 			now := time.Now()
-			a.set(NewContext(context.Background(), now.Add(left), nil, nil), now)
+			a.set(NewContext(context.Background(), now.Add(left), nil, nil))
 			a.unset(now, true)
 			assert.Equal(t, stays, !a.fires.IsZero(), "a timer that is due in %s stays", left)
 			a.timer.Stop()

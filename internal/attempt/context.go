@@ -182,7 +182,9 @@ func (c *Context) ended() bool {
 // caller's context to pass its end on. It is cancelled here with the cause it was about
 // to have, rather than waited for: nothing bounds how late another's context is.
 func (c *Context) settle() {
+	c.mu.Lock() // who is arming it has looked at the clock before
 	s := c.armed.Load()
+	c.mu.Unlock()
 	if s == nil || s.Err() != nil {
 		return
 	}

@@ -84,12 +84,13 @@ func Run(ctx *Context, now time.Time, task Task) (r Result, cut bool) {
 	c, pooled := newCall(now)
 	c.ctx, c.task = ctx, task
 	if ctx.own {
-		c.alarm.set(ctx, now)
+		c.alarm.set(ctx)
 	}
 	go c.main()
 	c.wait(ctx.parent.Done())
-	quiet := !ctx.own || c.alarm.unset(now, pooled)
-	if c.outcome.Load() == outcomeCut {
+	cut = c.outcome.Load() == outcomeCut
+	quiet := !ctx.own || c.alarm.unset(now, pooled && !cut)
+	if cut {
 		ctx.settle()
 		return Result{}, true
 	}

@@ -30,7 +30,9 @@ func RunSQLite(t *testing.T, e Engine, file func(Place) string, readOnly func(Pl
 		}
 	})
 	t.Run("settings on every connection", func(t *testing.T) { pragmas(t, e) })
+	t.Run("alone", func(t *testing.T) { alone(t, e) })
 	t.Run("locked", func(t *testing.T) { locked(t, e) })
+	t.Run("locked, and the caller gives up", func(t *testing.T) { givesUp(t, e) })
 	t.Run("full", func(t *testing.T) { full(t, e) })
 	t.Run("read-only", func(t *testing.T) { readOnlyFile(t, e, readOnly) })
 	t.Run("corrupted", func(t *testing.T) { corrupted(t, e, file) })
@@ -72,6 +74,52 @@ func pragmas(t *testing.T, e Engine) {
 			assert.Equal(t, want, got, pragma)
 		}
 	}
+}
+
+// alone: a Save beside which nobody writes is one statement, and answers as any
+// other does.
+func alone(t *testing.T, e Engine) {
+	db, spy := e.New(t).Spy(t)
+	s := e.OpenOn(t, db, sqlstore.Options{})
+	spy.Take()
+	r := save(t, s, record("op"))
+	r.State = toolexec.StateCommitted
+	save(t, s, r)
+	seen := spy.Take()
+	require.Len(t, seen, 2)
+	assert.True(t, strings.HasPrefix(seen[0].Text, "INSERT "), seen[0].Text)
+	assert.True(t, strings.HasPrefix(seen[1].Text, "UPDATE "), seen[1].Text)
+	for _, stale := range []toolexec.Record{r, record("op")} {
+		got, err := s.Save(t.Context(), stale)
+		require.ErrorIs(t, err, toolexec.ErrConflict)
+		assert.Equal(t, toolexec.StateCommitted, got.State)
+		assert.Equal(t, int64(2), got.Version)
+	}
+	missing := record("missing")
+	missing.Version = 7
+	got, err := s.Save(t.Context(), missing)
+	require.ErrorIs(t, err, toolexec.ErrConflict)
+	assert.Empty(t, got)
+}
+
+// givesUp: another process may hold the lock for longer than a caller waits.
+func givesUp(t *testing.T, e Engine) {
+	db := e.Pool(t)
+	s := e.OpenOn(t, db, sqlstore.Options{BusyTimeout: time.Minute})
+	one, err := db.Conn(t.Context()) // which is set up
+	require.NoError(t, err)
+	commit(t, s, "another is set up")
+	require.NoError(t, one.Close())
+	release := e.block(t, db)
+	for i := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := s.Save(ctx, record("op-"+strconv.Itoa(i)))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "the caller stopped waiting, and whether the record was stored is not known")
+	}
+	release()
+	commit(t, s, "later")
 }
 
 // locked: who waits longer than the busy timeout is told so, and nothing is
